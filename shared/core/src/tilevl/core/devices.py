@@ -1,0 +1,52 @@
+"""What a call on a device needs before its kernel runs: kernels for the target, and an environment that can run them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilevl.core import targets
+from tilevl.core.errors import TargetUnavailableError
+from tilevl.core.requirements import distribution_of
+
+
+@dataclass(frozen=True)
+class MissingKernel:
+    """An op that has no kernels for a target, in the form of a failed check."""
+
+    evidence: str
+    remedy: str
+    name: str = "kernel"
+
+
+def require_kernel(op: str, package: str, target: str) -> None:
+    """Refuses a target that the installed version of an op has no kernels for.
+
+    Raises:
+        TargetUnavailableError: names the targets that it has.
+    """
+    if targets.has_kernel(package, target):
+        return
+    there = [name for name in targets.TARGETS if targets.has_kernel(package, name)]
+    raise TargetUnavailableError(
+        op,
+        target,
+        [
+            MissingKernel(
+                evidence=f"{distribution_of(package)} has kernels for {', '.join(there) or 'no target'}, "
+                f"none for {target}",
+                remedy=f"Move the tensors to a device of one of these targets, or install a version with {target}",
+            )
+        ],
+    )
+
+
+def require_target(op: str, target: str) -> None:
+    """Refuses an NPU whose environment can't run kernels; a CUDA tensor exists only where its environment works.
+
+    Raises:
+        TargetUnavailableError: with every check that failed.
+    """
+    if targets.TARGETS[target].device_type == "npu":
+        from tilevl.core.environment import require_npu
+
+        require_npu(op, target)

@@ -1,0 +1,167 @@
+"""One call per op: a schema and a contract become ``torch.ops.tilevl.<op>``.
+
+Every op gets a fake, an entry for CPU, CUDA and PrivateUse1 (NPU) tensors, and a kernel on the Autograd key that refuses
+an input that requires grad, bumps the version of what the op writes and goes on below ADInplaceOrView. A second one
+bumps on ADInplaceOrView itself, which inference mode enters without passing Autograd. Without them a backward through
+the op is silently wrong. This is the only module that uses torch's private names for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import torch
+
+from tilevl.core import data_checks, requirements, targets
+from tilevl.core.cache import Kernel, KernelCache
+from tilevl.core.devices import require_kernel, require_target
+
+NAMESPACE = "tilevl"
+
+_library = torch.library.Library(NAMESPACE, "FRAGMENT")
+_registered: dict[str, tuple[str, str]] = {}
+_below = torch._C._after_ADInplaceOrView_keyset
+
+
+def _keys(*names: str) -> int:
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+    for name in names:
+        keys = keys | torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name))
+    return int(keys.raw_repr())
+
+
+# What the dispatcher has left to visit for CPU tensors in eager mode, no mode or tracer anywhere: then the CPU entry is
+# called at once, which is where redispatching would lead, 2 us later.
+_plain_cpu = {_keys("AutogradCPU"), _keys("AutogradCPU", "ADInplaceOrView"), _keys("ADInplaceOrView")}
+
+Args = tuple[Any, ...]
+
+
+def register(
+    package: str,
+    schema: str,
+    *,
+    version: str,
+    check: Callable[..., tuple[Any, torch.dtype] | None],
+    check_data: Callable[..., None],
+    specialise: Callable[..., tuple[Any, ...]],
+) -> torch._ops.OpOverload:
+    """Registers an op and returns it.
+
+    Args:
+        package: the package whose ``kernels`` hold the builders, for example ``"tilevl.bmp_to_patches"``. A builder is
+            imported when its target is first used: ``build(*key)`` returns ``kernel(*args, out)``, or ``kernel(*args)``
+            for an op that writes in place.
+        schema: name, arguments and result, as ``torch.library`` takes them; ``SymInt`` for every int.
+        version: version of the distribution; registering another version of an op in one process is an error.
+        check: the rules on metadata, called with all arguments by the fake and by every real call. Returns the shape
+            and dtype of the result, or None where the op writes in place.
+        check_data: the rules on data; called on CPU, and on devices with ``TILEVL_CHECK_DATA=1``.
+        specialise: the hashable key that ``build`` takes, called with all arguments.
+
+    Returns:
+        ``torch.ops.tilevl.<op>.default``. Registering the same version again returns the op that is there.
+
+    Raises:
+        RuntimeError: the name is taken by another version or by a stranger, or the installed op asks for another core.
+    """
+    name = schema.partition("(")[0]
+    known = _registered.get(name)
+    if known is not None:
+        if known != (package, version):
+            raise RuntimeError(
+                f"{name}: {known[0]} {known[1]} is registered in this process, so {package} {version} can't be; "
+                f"import one of them only"
+            )
+        return getattr(torch.ops.tilevl, name).default
+    requirements.check_core_range(package)
+    try:
+        _library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+    except RuntimeError as error:
+        raise RuntimeError(f"{name}: {NAMESPACE}::{name} can't be defined, is it taken? {error}") from error
+    _registered[name] = (package, version)
+    op: torch._ops.OpOverload = getattr(torch.ops.tilevl, name).default
+    arguments = op._schema.arguments
+    defaults = tuple(argument.default_value for argument in arguments)
+    tensors = tuple(i for i, argument in enumerate(arguments) if isinstance(argument.type, torch.TensorType))
+    written = tuple(i for i in tensors if arguments[i].alias_info is not None and arguments[i].alias_info.is_write)
+
+    count = len(arguments)
+    caches: dict[str, KernelCache] = {}
+
+    def filled(args: Args) -> Args:  # the dispatcher drops trailing arguments that equal their default
+        return args if len(args) == count else args + defaults[len(args) :]
+
+    def fake(*args: Any) -> torch.Tensor | None:
+        args = filled(args)
+        output = check(*args)
+        return None if output is None else torch.empty(output[0], dtype=output[1], device=args[0].device)
+
+    def kernels_of(target: str) -> KernelCache:
+        require_kernel(name, package, target)
+        build: Callable[..., Kernel] = import_module(targets.kernel_module(package, target)).build
+        return caches.setdefault(target, KernelCache(build))
+
+    def launch(target: str, output: tuple[Any, torch.dtype] | None, args: Args) -> torch.Tensor | None:
+        if output is None:
+            for i in tensors:
+                if not args[i].numel():
+                    return None
+            result, call = None, args
+        else:
+            result = torch.empty(output[0], dtype=output[1], device=args[0].device)
+            if not result.numel():
+                return result
+            call = (*args, result)
+        kernels = caches.get(target)
+        if kernels is None:
+            kernels = kernels_of(target)
+        kernels.get(specialise(*args))(*call)
+        return result
+
+    def run_cpu(*args: Any) -> torch.Tensor | None:
+        args = filled(args)
+        output = check(*args)
+        check_data(*args)
+        return launch("cpu", output, args)
+
+    def run_device(target: str, args: Args) -> torch.Tensor | None:
+        args = filled(args)
+        output = check(*args)
+        require_target(name, target)
+        if data_checks.enabled_on_devices():
+            check_data(*args)
+        return launch(target, output, args)
+
+    def run_cuda(*args: Any) -> torch.Tensor | None:
+        return run_device("cuda", args)
+
+    def run_npu(*args: Any) -> torch.Tensor | None:
+        return run_device(targets.npu_target(), args)
+
+    def guard(keyset: torch._C.DispatchKeySet, *args: Any) -> Any:
+        if torch.is_grad_enabled():
+            for i in tensors:
+                if args[i].requires_grad:
+                    raise RuntimeError(
+                        f"{name}: has no gradient, and {arguments[i].name} requires grad; call it under torch.no_grad()"
+                    )
+        return bump(keyset, *args)
+
+    def bump(keyset: torch._C.DispatchKeySet, *args: Any) -> Any:
+        for i in written:
+            if not args[i].is_inference():
+                torch._C._increment_version((args[i],))
+        if keyset.raw_repr() in _plain_cpu:
+            return run_cpu(*args)
+        return op.redispatch(keyset & _below, *args)
+
+    for key, run in (("CPU", run_cpu), ("CUDA", run_cuda), ("PrivateUse1", run_npu)):
+        _library.impl(name, run, key)
+    torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=_library)
+    _library.impl(name, guard, "Autograd", with_keyset=True)
+    if written:
+        _library.impl(name, bump, "ADInplaceOrView", with_keyset=True)
+    return op
