@@ -28,8 +28,7 @@ def check(input_embeds: Tensor, image_embeds: Tensor, token_index: Tensor) -> No
     )
     checks.require(
         token_index.shape[0] == rows,
-        lambda: f"{OP}: token_index must have one element per row of image_embeds, {rows}, "
-        f"got {token_index.shape[0]}",
+        lambda: f"{OP}: token_index must have one element per row of image_embeds, {rows}, got {token_index.shape[0]}",
     )
     checks.check_unit_last_stride(OP, "input_embeds", input_embeds)
     checks.check_unit_last_stride(OP, "image_embeds", image_embeds)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tilevl.core._version import __version__
 
 if TYPE_CHECKING:
-    from tilevl.core.compile_backend import compile_backend
+    from tilevl.core.compilation import compile_backend
     from tilevl.core.errors import TargetUnavailableError
     from tilevl.core.registration import register
 
@@ -20,7 +20,7 @@ __all__ = ["TargetUnavailableError", "__version__", "compile_backend", "register
 
 _HOMES = {
     "TargetUnavailableError": "tilevl.core.errors",
-    "compile_backend": "tilevl.core.compile_backend",
+    "compile_backend": "tilevl.core.compilation",
     "register": "tilevl.core.registration",
 }
 
@@ -29,7 +29,6 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(home)
-    value = module if module.__name__ == f"{__name__}.{name}" and not hasattr(module, name) else getattr(module, name)
+    value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value

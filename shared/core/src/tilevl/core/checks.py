@@ -56,8 +56,9 @@ def check_same(op: str, name: str, tensor: Tensor, first_name: str, first: Tenso
     if tensor.dtype != first.dtype:
         require_type(
             False,
-            lambda: f"{op}: {name} must have the dtype of {first_name}, {names([first.dtype])}, "
-            f"got {names([tensor.dtype])}",
+            lambda: (
+                f"{op}: {name} must have the dtype of {first_name}, {names([first.dtype])}, got {names([tensor.dtype])}"
+            ),
         )
     check_device(op, name, tensor, first_name, first)
 
@@ -76,8 +77,9 @@ def check_contiguous(op: str, name: str, tensor: Tensor) -> None:
     if not tensor.is_contiguous():
         require(
             False,
-            lambda: f"{op}: {name} must be contiguous, got strides {list(tensor.stride())} "
-            f"for shape {shape_of(tensor)}",
+            lambda: (
+                f"{op}: {name} must be contiguous, got strides {list(tensor.stride())} for shape {shape_of(tensor)}"
+            ),
         )
 
 
@@ -94,9 +96,7 @@ def check_unit_last_stride(op: str, name: str, tensor: Tensor) -> None:
     """Elements of a row lie side by side; all other strides are free."""
     if tensor.is_contiguous() or tensor.stride(-1) == 1 or tensor.size(-1) == 1 or tensor.numel() == 0:
         return
-    require(
-        False, lambda: f"{op}: {name} must have a last stride of 1, got strides {list(tensor.stride())}"
-    )
+    require(False, lambda: f"{op}: {name} must have a last stride of 1, got strides {list(tensor.stride())}")
 
 
 def check_rows_apart(op: str, name: str, tensor: Tensor) -> None:
@@ -123,8 +123,10 @@ def check_rows_apart(op: str, name: str, tensor: Tensor) -> None:
     apart = all(after - before >= width for before, after in zip(starts, starts[1:], strict=False))
     require(
         apart,
-        lambda: f"{op}: {name} must have rows that don't overlap, got strides {list(tensor.stride())} "
-        f"for shape {shape_of(tensor)}",
+        lambda: (
+            f"{op}: {name} must have rows that don't overlap, got strides {list(tensor.stride())} "
+            f"for shape {shape_of(tensor)}"
+        ),
     )
 
 

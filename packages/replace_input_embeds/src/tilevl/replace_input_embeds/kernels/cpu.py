@@ -40,7 +40,7 @@ def _replace_rows(rows: Tensor, image_embeds: Tensor, token_index: Tensor) -> No
     if min(token_index.tolist()) < 0:
         kept = torch.nonzero(token_index >= 0).flatten()
         image_embeds, token_index = image_embeds[kept], token_index[kept]
-    rows.index_copy_(0, token_index, image_embeds)
+    rows.index_copy_(0, token_index.long(), image_embeds)
 
 
 def _copy_runs(rows: Tensor, image_embeds: Tensor, token_index: Tensor, bounds: list[int]) -> None:

@@ -15,9 +15,7 @@ def check(is_image_token: Tensor, num_image_tokens: int | SymInt) -> tuple[tuple
     """Shape and dtype of the result; raises ValueError or TypeError where the contract is broken."""
     checks.check_rank(OP, "is_image_token", is_image_token, "[T] or [B, T]", 1, 2)
     checks.check_dtype(OP, "is_image_token", is_image_token, (torch.bool,))
-    checks.require(
-        num_image_tokens >= 0, lambda: f"{OP}: num_image_tokens must be at least 0, got {num_image_tokens}"
-    )
+    checks.require(num_image_tokens >= 0, lambda: f"{OP}: num_image_tokens must be at least 0, got {num_image_tokens}")
     return (num_image_tokens,), torch.int64
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from tilevl.core.environment.sight import Sight
@@ -40,11 +39,9 @@ class Scene:
     Attributes:
         target: the target that is asked for: ``cpu``, ``cuda``, ``ascend`` or ``pto``.
         sight: looks at what must be imported to be seen, in this process or in a child.
-        environ: the environment variables.
         run_tools: whether to start the compilers found, to see that they run and which version they are.
     """
 
     target: str
     sight: Sight
-    environ: Mapping[str, str] = field(default_factory=dict)
     run_tools: bool = False

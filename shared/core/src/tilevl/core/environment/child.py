@@ -6,11 +6,13 @@ import dataclasses
 import json
 import os
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+from tilevl.core import cache_directory
 from tilevl.core.environment import sight
 from tilevl.core.environment.processes import Finished, run
 from tilevl.core.environment.sight import Broken, TileLangSeen, TorchNpuSeen, TorchSeen
@@ -45,7 +47,9 @@ def _ask(what: str, *, autoload: bool) -> dict[str, Any]:
     if not autoload:
         environ[AUTOLOAD] = "0"
     command = [sys.executable, "-c", _START, what, json.dumps(sys.path)]
-    finished = run(command, timeout=TIMEOUT, environ=environ)
+    with tempfile.TemporaryDirectory(prefix="tilevl-") as scratch:  # TileLang makes its cache folder on import
+        environ[cache_directory.VARIABLE] = scratch
+        finished = run(command, timeout=TIMEOUT, environ=environ)
     lines = [line for line in finished.output.splitlines() if line.startswith(_MARK)]
     if not lines:
         return {"broken": Broken(_ending(what, finished))}

@@ -7,6 +7,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from tilevl.core import requirements
+from tilevl.core._version import __version__
 from tilevl.core.environment import sight
 from tilevl.core.environment.check import Check, Scene
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
 OPS_GROUP = "tilevl.ops"
+
+_WITHOUT_NPU = "To work without the NPU, set TORCH_DEVICE_BACKEND_AUTOLOAD=0 or run pip uninstall torch-npu"
 
 
 def version_of(distribution: str) -> str | None:
@@ -55,12 +58,12 @@ def torch(scene: Scene) -> Check:
     if installed is None and not sight.importable("torch"):
         return Check(name, "failed", "torch is not installed", f"Run pip install 'torch{wanted}'")
     seen = scene.sight.torch()
-    version = seen.version or installed or "of unknown version"
+    version = seen.version or installed or ""
     if seen.broken is not None:
         return Check(
             name,
             "failed",
-            f"torch {version} is installed, but import torch raises {seen.broken.reason}",
+            f"torch is there, but import torch raises {seen.broken.reason}",
             f"Run pip install --force-reinstall 'torch{wanted}', and see that no file or folder named torch lies "
             f"in the working directory or on PYTHONPATH",
         )
@@ -70,10 +73,9 @@ def torch(scene: Scene) -> Check:
             "failed",
             f"torch {version} is fine, but import torch raises, because it loads torch_npu by itself, and that raises "
             f"{seen.autoload_broken.reason}",
-            "For work without the NPU set TORCH_DEVICE_BACKEND_AUTOLOAD=0, or run pip uninstall torch-npu; "
-            "for the NPU run python -m tilevl.core.doctor --target ascend and do what it says of torch-npu-import",
+            _WITHOUT_NPU if scene.target in ("cpu", "cuda") else f"Do what torch-npu-import says. {_WITHOUT_NPU}",
         )
-    if not wanted.contains(version, prereleases=True):
+    if version and not wanted.contains(version, prereleases=True):
         remedy = f"Run pip install 'torch{wanted}'"
         return Check(name, "failed", f"torch {version}, and {requirements.CORE} needs torch{wanted}", remedy)
     return Check(name, "ok", f"torch {version}")
@@ -95,7 +97,8 @@ def torch_npu_version(_scene: Scene) -> Check:
     name = "torch-npu-version"
     torch_version, version = version_of("torch"), version_of("torch-npu")
     if version is None or torch_version is None:
-        return Check(name, "not applicable", "torch or torch_npu is not installed by pip")
+        missing = "torch_npu" if version is None else "torch"
+        return Check(name, "not applicable", f"{missing} is not installed, or not by pip")
     wanted = range_of("torch-npu", "torch")
     if wanted.contains(torch_version, prereleases=True):
         return Check(name, "ok", f"torch-npu {version} is for torch{wanted}, torch is {torch_version}")
@@ -144,7 +147,7 @@ def tilevl_distributions() -> list[InstalledPackage]:
     for entry_point in metadata.entry_points(group=OPS_GROUP):
         if entry_point.dist is not None:
             ops.setdefault(_normalized(entry_point.dist.name), set()).add(entry_point.name)
-    named = {_normalized(name) for d in metadata.distributions() if (name := d.metadata["Name"])}
+    named = {_normalized(name) for d in metadata.distributions() if d.metadata and (name := d.metadata["Name"])}
     core = version_of(requirements.CORE)
     found = []
     for name in sorted(ops.keys() | {name for name in named if name.startswith("tilevl-")}):
@@ -162,7 +165,7 @@ def tilevl_packages(_scene: Scene) -> Check:
     """The installed ops ask for the core that is here."""
     name = "tilevl-packages"
     packages = tilevl_distributions()
-    core = version_of(requirements.CORE) or "not installed by pip"
+    core = version_of(requirements.CORE) or f"{__version__} from a folder, not installed by pip"
     wrong = [package for package in packages if not package.fits]
     if wrong:
         wishes = ", ".join(f"{p.name} {p.version} needs {requirements.CORE}{p.core_range}" for p in wrong)
@@ -175,5 +178,5 @@ def tilevl_packages(_scene: Scene) -> Check:
         )
     listed = ", ".join(f"{package.name} {package.version}" for package in packages)
     if not any(package.ops for package in packages):
-        return Check(name, "warning", f"{listed or core}; no op is installed", "Run pip install tilevl-OP for an op")
+        return Check(name, "warning", f"{listed or f'{requirements.CORE} {core}'}; no op is installed", "Install the ops that you use, for example pip install tilevl-bmp-to-patches")
     return Check(name, "ok", listed)

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tilevl.core import cache_directory
+
 _MISSING_LIBRARY = re.compile(r"(\S+\.so[.\d]*): cannot open shared object file")
 
 
@@ -141,6 +143,7 @@ def look_at_torch_npu() -> TorchNpuSeen:
 
 def look_at_tilelang() -> TileLangSeen:
     """TileLang in this process. A code generator counts where a backend declares it and the library has its function."""
+    cache_directory.direct_tilelang()
     try:
         importlib.import_module("torch")
         tilelang = importlib.import_module("tilelang")

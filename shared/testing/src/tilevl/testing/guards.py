@@ -1,0 +1,76 @@
+"""Storage with guard bytes around it, to show that a call touches nothing but what it may write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+GUARD = 256  # bytes before and after each storage; a multiple of every element size and of the usual alignments
+
+
+class Guarded:
+    """Copies of a call's tensors, each storage set between guard bytes; shapes, strides, offsets and aliasing kept.
+
+    Args:
+        args: the arguments of a call; what isn't a CPU tensor (a scalar, a meta tensor) is passed on.
+        device: where the copies live.
+        generator: fills the guards, so that no constant can pass for them.
+
+    Attributes:
+        args: the arguments to call with.
+    """
+
+    def __init__(self, args: tuple[Any, ...], device: torch.device | str, generator: torch.Generator) -> None:
+        self._buffers: dict[int, Tensor] = {}
+        self._homes: list[int | None] = []
+        rebuilt: list[Any] = []
+        for arg in args:
+            if not isinstance(arg, Tensor) or arg.device.type != "cpu":
+                self._homes.append(None)
+                rebuilt.append(arg)
+                continue
+            storage = arg.untyped_storage()
+            home = storage._cdata
+            if home not in self._buffers:
+                size = storage.nbytes()
+                buffer = torch.randint(0, 256, (size + 2 * GUARD,), dtype=torch.uint8, generator=generator)
+                buffer[GUARD : GUARD + size] = torch.empty(0, dtype=torch.uint8).set_(storage, 0, (size,), (1,))
+                self._buffers[home] = buffer.to(device)
+            self._homes.append(home)
+            rebuilt.append(self._view(home, arg))
+        self.args = tuple(rebuilt)
+        self._before = {home: buffer.cpu().clone() for home, buffer in self._buffers.items()}
+
+    def _view(self, home: int, like: Tensor) -> Tensor:
+        buffer = self._buffers[home]
+        view = torch.empty(0, dtype=like.dtype, device=buffer.device)
+        offset = GUARD // like.element_size() + like.storage_offset()
+        return view.set_(buffer.untyped_storage(), offset, like.shape, like.stride())
+
+    def changed_bytes(self, written: tuple[int, ...] = ()) -> list[tuple[int, int]]:
+        """Bytes that changed and that no written argument covers.
+
+        Args:
+            written: positions of the arguments that the call may write.
+
+        Returns:
+            (argument position, byte offset from the start of its storage), the first of each storage.
+        """
+        found = []
+        for home, before in self._before.items():
+            changed = self._buffers[home].cpu() != before
+            for position in written:
+                if self._homes[position] == home:
+                    changed &= ~self._covered(self.args[position], before.numel())
+            if changed.any():
+                found.append((self._homes.index(home), int(changed.to(torch.uint8).argmax()) - GUARD))
+        return found
+
+    @staticmethod
+    def _covered(tensor: Tensor, size: int) -> Tensor:
+        item = tensor.element_size()
+        elements = torch.zeros(-(-size // item), dtype=torch.bool)
+        elements.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).fill_(True)
+        return elements.repeat_interleave(item)[:size]

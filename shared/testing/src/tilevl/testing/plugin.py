@@ -1,0 +1,147 @@
+"""The pytest plugin: a test that takes ``target`` or ``device`` runs once for each target of its package.
+
+Targets come from ``[tool.tilevl] targets`` of the nearest ``pyproject.toml`` above the test, or from ``--target``. One
+that can't run here is a skip with the doctor's reason; one that was asked for, by ``--target`` or ``TILEVL_REQUIRE``,
+is a failure.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+import torch
+
+from tilevl.core import targets
+from tilevl.testing import require
+from tilevl.testing.case import Case
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds ``--target``."""
+    parser.addoption(
+        "--target",
+        action="append",
+        choices=list(targets.TARGETS),
+        default=[],
+        help="run the tests of this target only, and fail where it can't run (may be given several times)",
+    )
+
+
+@lru_cache
+def declared_targets(folder: Path) -> tuple[str, ...]:
+    """``[tool.tilevl] targets`` of the nearest pyproject.toml that has them, at or above a folder; else all targets."""
+    for place in (folder, *folder.parents):
+        manifest = place / "pyproject.toml"
+        if manifest.is_file():
+            tool = tomllib.loads(manifest.read_text(encoding="utf-8")).get("tool", {}).get("tilevl")
+            if tool is not None:
+                return tuple(tool["targets"])
+    return tuple(targets.TARGETS)
+
+
+def selected_targets(config: pytest.Config, folder: Path) -> list[str]:
+    """The targets that a test below ``folder`` runs on."""
+    declared = declared_targets(folder)
+    asked = config.getoption("--target")
+    if asked:
+        return [name for name in targets.TARGETS if name in asked]
+    wanted = {*declared, *(require.required() & set(targets.TARGETS))}
+    return [name for name in targets.TARGETS if name in wanted]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One run per target for tests that use a target, one per case or refusal for those of a standard suite."""
+    if "target" in metafunc.fixturenames:
+        names = selected_targets(metafunc.config, Path(metafunc.definition.path).parent)
+        metafunc.parametrize("target", names, indirect=True, scope="session")
+    suite = metafunc.cls
+    for fixture, listed in (
+        ("case", lambda: suite.cases),
+        ("traced_case", lambda: [case for case in suite.cases if case.traced]),
+        ("refusal", lambda: suite.refusals),
+        ("metadata_refusal", lambda: [refusal for refusal in suite.refusals if not refusal.data]),
+        ("data_refusal", lambda: [refusal for refusal in suite.refusals if refusal.data]),
+    ):
+        if suite is not None and fixture in metafunc.fixturenames and hasattr(suite, "cases"):
+            rows = listed()
+            metafunc.parametrize(fixture, rows, ids=[row.name for row in rows])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declares the marker ``targets``."""
+    config.addinivalue_line("markers", "targets(*names): the test has a meaning on these targets only")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what has no meaning on a target: by the marker ``targets``, or by ``Case.targets``."""
+    out = [item for item in items if _meaningless(item)]
+    if out:
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if item not in out]
+
+
+def _meaningless(item: pytest.Item) -> bool:
+    params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    if "target" not in params:
+        return False
+    marker = item.get_closest_marker("targets")
+    limits = [marker.args if marker else ()]
+    limits += [value.targets for value in params.values() if isinstance(value, Case)]
+    return any(limit and params["target"] not in limit for limit in limits)
+
+
+def reasons_against(target: str, folder: Path) -> list[str]:
+    """Why a target can't run the tests below a folder; empty where it can."""
+    if target not in declared_targets(folder):
+        return [f"the package declares {', '.join(declared_targets(folder))}, not {target}"]
+    if target == "cpu":
+        return []
+    from tilevl.core.environment import can_run
+
+    return [f"{check.name}: {check.evidence}. {check.remedy}" for check in can_run(target)]
+
+
+@pytest.fixture(scope="session")
+def target(request: pytest.FixtureRequest) -> str:
+    """Name of the target under test; skips or fails where it can't run."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def device(target: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> torch.device:
+    """Device of the target under test, with the environment set so that its tensors reach that target."""
+    reasons = reasons_against(target, Path(request.node.path).parent)
+    if reasons:
+        text = f"target {target} can't run here: " + "; ".join(reasons)
+        if target in request.config.getoption("--target") or target in require.required():
+            pytest.fail(text, pytrace=False)
+        pytest.skip(text)
+    if targets.TARGETS[target].device_type == "npu":
+        monkeypatch.setenv(targets.ENVIRONMENT_VARIABLE, target)
+    return torch.device(targets.TARGETS[target].device_type)
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> torch.Generator:
+    """A CPU generator seeded from the test's id: other tests draw other numbers, a rerun draws the same."""
+    return torch.Generator().manual_seed(zlib.crc32(request.node.nodeid.encode()))
+
+
+@pytest.fixture(autouse=True)
+def _fresh_dynamo() -> Iterator[None]:
+    """Compiled code of one test doesn't count against the recompile limit of the next."""
+    yield
+    dynamo = sys.modules.get("torch._dynamo")
+    if dynamo is not None:
+        dynamo.reset()
