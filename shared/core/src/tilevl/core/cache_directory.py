@@ -88,8 +88,8 @@ def _temporary(folder: Path | None, origin: str, problem: str) -> Path:
     temporary = Path(tempfile.mkdtemp(prefix="tilevl-"))  # 0o700: nobody else may put code there
     atexit.register(_remove, temporary, os.getpid())
     warnings.warn(
-        f"tilevl: the kernel cache can't use {folder or 'a folder'} ({origin}): {problem}. Kernels of this process go to "
-        f"{temporary} and are lost when it ends; set {VARIABLE} to a folder that this user may write",
+        f"tilevl: the kernel cache can't use {folder or 'a folder'} ({origin}): {problem}. Kernels of this process go "
+        f"to {temporary} and are lost when it ends; set {VARIABLE} to a folder that this user may write",
         RuntimeWarning,
         stacklevel=3,
     )

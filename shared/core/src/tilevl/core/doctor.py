@@ -1,7 +1,7 @@
 """Says whether a target can run here, what was seen, and what to do: ``python -m tilevl.core.doctor``.
 
-Works where ``import torch`` fails: it uses the standard library, installed metadata, and child processes for what must be
-imported to be seen. Exit status: 0 where the target that is asked for can run, 1 where it can't, 2 for a wrong option.
+Works where ``import torch`` fails: it uses the standard library, installed metadata, and child processes for what must
+be imported to be seen. Exit status: 0 where the target asked for can run, 1 where it can't, 2 for a wrong option.
 """
 
 from __future__ import annotations

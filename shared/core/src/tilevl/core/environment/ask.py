@@ -27,7 +27,7 @@ def checks_for(target: str, sight: Sight | None = None, *, run_tools: bool = Fal
 def can_run(target: str) -> list[Check]:
     """What keeps a target from running in this process: the failed checks, none where it can run.
 
-    TileLang takes seconds to import, so that it is asked only where everything else passes: a skip's reason needs no more.
+    TileLang takes seconds to import, so that it is asked only where all else passes: a skip's reason needs no more.
 
     Raises:
         ValueError: there is no such target.

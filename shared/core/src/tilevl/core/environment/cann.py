@@ -1,7 +1,7 @@
 """Checks of CANN, Huawei's toolkit for Ascend NPUs, and of the programs that TileLang starts to compile for them.
 
-Where to look follows TileLang's ``contrib/bisheng.py`` for the compiler and the linker, CANN's own ``set_env.sh`` for the
-variables, and ``<root>/<machine>-linux/ascend_toolkit_install.info`` for the version, as CANN's installation guide says.
+Where to look follows TileLang's ``contrib/bisheng.py`` for the compiler and the linker, CANN's own ``set_env.sh`` for
+the variables, and CANN's installation guide for ``<root>/<machine>-linux/ascend_toolkit_install.info``, the version.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ def sourcing(root: Path | None) -> str:
     return "source its set_env.sh in the shell that starts Python"
 
 
-def installing() -> str:
+def _installing() -> str:
     """The step that brings CANN."""
-    return f"install the CANN toolkit for Ascend 950 and {sourcing(None)}; in a container, start from an image that has it"
+    step = f"install the CANN toolkit for Ascend 950 and {sourcing(None)}"
+    return f"{step}; in a container, start from an image that has it"
 
 
 def _sentence(step: str) -> str:
@@ -70,7 +71,7 @@ def root(scene: Scene) -> Check:
         name,
         _unless_loaded(scene),
         f"no CANN: {' and '.join(ROOT_VARIABLES)} are not set, and none lies in /usr/local/Ascend or ~/Ascend",
-        _sentence(installing()),
+        _sentence(_installing()),
     )
 
 
@@ -92,7 +93,7 @@ def version(_scene: Scene) -> Check:
         name,
         "warning",
         f"no readable version file below {found}",
-        "See whether the toolkit is installed whole: ascend_toolkit_install.info should lie in its <machine>-linux folder",
+        "See that the toolkit is installed whole: its <machine>-linux folder should hold ascend_toolkit_install.info",
     )
 
 
@@ -132,11 +133,11 @@ def bisheng(scene: Scene) -> Check:
         remedy = f"{_sentence(sourcing(cann))}, or set BISHENG_HOME={hidden[0].parent.parent}"
         return Check(name, "failed", f"{hidden[0]} is there, but neither in BISHENG_HOME/bin nor on PATH", remedy)
     evidence = "the compiler bisheng is neither in BISHENG_HOME/bin nor on PATH"
-    return Check(name, "failed", evidence, f"It comes with CANN: {_bringing(cann)}")
+    return Check(name, "failed", evidence, f"It comes with the CANN toolkit: {_bringing(cann)}")
 
 
 def _bringing(cann: Path | None) -> str:
-    return installing() if cann is None else f"reinstall the toolkit in {cann} whole, then {sourcing(cann)}"
+    return f"{f'reinstall the toolkit in {cann} whole' if cann else 'install the toolkit'} and {sourcing(cann)}"
 
 
 def ld_lld(scene: Scene) -> Check:
@@ -150,13 +151,14 @@ def ld_lld(scene: Scene) -> Check:
     found = tools.find("ld.lld", beside)
     if found is None:
         evidence = "the linker ld.lld is neither beside bisheng, nor in CANN's bin folder, nor on PATH"
-        return Check(name, "failed", evidence, f"It comes with CANN: {_bringing(root_of())}")
+        return Check(name, "failed", evidence, f"It comes with the CANN toolkit: {_bringing(root_of())}")
     remedy = f"Reinstall the CANN toolkit for this machine, then {sourcing(root_of())}"
     check = tools.checked(name, found, scene, remedy=remedy)
     if check.state != "ok" or found in beside:
         return check
     evidence = f"{check.evidence}, from PATH and not from CANN: a plain LLVM linker can't link Ascend kernels"
-    return Check(name, "warning", evidence, f"To have CANN's own found first, {sourcing(root_of())}, or set BISHENG_HOME")
+    remedy = f"To have CANN's own found first, {sourcing(root_of())}, or set BISHENG_HOME"
+    return Check(name, "warning", evidence, remedy)
 
 
 def pto_assembler(scene: Scene) -> Check:

@@ -73,7 +73,7 @@ def _torch() -> TorchSeen:
     alone = _ask("torch", autoload=False)
     if alone["broken"] is not None:
         return TorchSeen(**alone)
-    return TorchSeen(**{**alone, "autoload_broken": answer["broken"]})
+    return dataclasses.replace(TorchSeen(**alone), autoload_broken=answer["broken"])
 
 
 def _torch_npu() -> TorchNpuSeen:
@@ -94,7 +94,8 @@ class InChildren:
 
     def torch(self) -> TorchSeen:
         """Imports torch in a child; if that fails, a second time without torch's autoload of device backends."""
-        return self._torch.result()
+        seen: TorchSeen = self._torch.result()
+        return seen
 
     def torch_npu(self) -> TorchNpuSeen:
         """Imports torch_npu in a child and asks for devices."""

@@ -58,8 +58,8 @@ def _codegen(name: str, codegen: str, scene: Scene, remedy: str) -> Check:
         return Check(
             name,
             "failed",
-            f"the TileLang in {seen.folder} has no backend registry that can be asked ({seen.registry_error}); releases "
-            "before 0.1.15 and the builds of tile-ai/tilelang-ascend, which have the same pip name, are like that",
+            f"the TileLang in {seen.folder} has no backend registry that can be asked ({seen.registry_error}); "
+            "older releases are like that, and the builds of tile-ai/tilelang-ascend, which have the same pip name",
             remedy,
         )
     if codegen in seen.codegens:

@@ -18,17 +18,17 @@ def require_npu(op_name: str, target: str) -> None:
     """Lets an NPU call pass where the environment can run its target.
 
     The first call of a process for a target runs every check of it; threads that come meanwhile wait for the verdict.
-    A verdict holds as long as the process: what fails here (a missing library, a variable of the shell) is mended outside
-    of it, and Python doesn't repeat an import that broke half-way reliably. So a mended environment needs a new process,
-    and a failed one raises the same error again at once.
+    A verdict holds as long as the process: what fails here (a missing library, a variable of the shell) is mended
+    outside of it, and an import that broke half-way can't be repeated reliably. So a mended environment needs a new
+    process, and a failed one raises the same error again at once.
 
     Args:
         op_name: the op that was called, for the error.
         target: ``ascend`` or ``pto``.
 
     Raises:
-        TargetUnavailableError: with all checks that failed and their remedies. Its cause is the error that the import of
-            torch_npu raised, where it did.
+        TargetUnavailableError: with all checks that failed and their remedies. Its cause is the error that the import
+            of torch_npu raised, where it did.
     """
     if target in _passed:
         return

@@ -14,7 +14,7 @@ USUAL_HOME = Path("/usr/local/cuda")
 
 
 def gpu(scene: Scene) -> Check:
-    """torch sees a GPU."""
+    """A GPU that torch can use."""
     name = "gpu"
     seen = scene.sight.torch()
     if seen.broken is not None:
@@ -23,12 +23,12 @@ def gpu(scene: Scene) -> Check:
         evidence = f"torch {seen.version} is built without CUDA"
         return Check(name, "failed", evidence, "Install a CUDA build of torch, as torch's own installation page says")
     if seen.gpu_error:
-        remedy = f"Run nvidia-smi: the driver must be there and new enough for CUDA {seen.cuda}, which torch is built for"
+        remedy = f"Run nvidia-smi: the driver must be there, and new enough for torch's CUDA {seen.cuda}"
         return Check(name, "failed", f"asking torch for GPUs fails with {seen.gpu_error}", remedy)
     if not seen.gpus:
         chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
         hidden = f" with CUDA_VISIBLE_DEVICES={chosen!r}" if chosen is not None else ""
-        remedy = "Run nvidia-smi: if it lists a GPU, see to CUDA_VISIBLE_DEVICES, or start the container with --gpus all"
+        remedy = "Run nvidia-smi: if it lists a GPU, see to CUDA_VISIBLE_DEVICES; give a container --gpus all"
         return Check(name, "failed", f"torch {seen.version} sees no GPU{hidden}", remedy)
     names = ", ".join(f"{model} (sm_{major}{minor})" for model, major, minor in seen.gpus)
     if all((major, minor) != TESTED for _, major, minor in seen.gpus):

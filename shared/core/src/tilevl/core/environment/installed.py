@@ -51,7 +51,7 @@ def range_of(distribution: str, requirement: str, *, extra: str = "") -> Specifi
 
 
 def torch(scene: Scene) -> Check:
-    """torch is there, imports, and is new enough."""
+    """Whether torch is there, imports, and is new enough."""
     name = "torch"
     installed = version_of("torch")
     wanted = range_of(requirements.CORE, "torch")
@@ -178,5 +178,6 @@ def tilevl_packages(_scene: Scene) -> Check:
         )
     listed = ", ".join(f"{package.name} {package.version}" for package in packages)
     if not any(package.ops for package in packages):
-        return Check(name, "warning", f"{listed or f'{requirements.CORE} {core}'}; no op is installed", "Install the ops that you use, for example pip install tilevl-bmp-to-patches")
+        evidence = f"{listed or f'{requirements.CORE} {core}'}; no op is installed"
+        return Check(name, "warning", evidence, "Install the ops that you use: pip install tilevl-bmp-to-patches, say")
     return Check(name, "ok", listed)

@@ -46,7 +46,7 @@ def _import_remedy(broken: Broken) -> str:
     if library.startswith(_OF_TORCH):
         return f"{library} belongs to torch: see torch-npu-version, and reinstall torch and torch_npu as a pair"
     if library:
-        step = cann.installing() if cann_root is None else cann.sourcing(cann_root)
+        step = "do what cann-root says" if cann_root is None else cann.sourcing(cann_root)
         return f"{library} belongs to CANN, and the loader doesn't find it: {step}"
     if "undefined symbol" in broken.reason:
         return "torch_npu, torch and CANN don't fit together: install versions that torch_npu's release notes pair"

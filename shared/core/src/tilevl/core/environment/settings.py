@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+
 from tilevl.core import cache_directory, targets
 from tilevl.core.environment.check import Check, Scene
 

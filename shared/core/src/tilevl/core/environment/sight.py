@@ -111,22 +111,22 @@ def importable(module: str) -> bool:
 
 
 def look_at_torch() -> TorchSeen:
-    """torch in this process."""
+    """What this process sees of torch."""
     try:
         torch = importlib.import_module("torch")
     except Exception as error:  # an import runs the package's own code, which may raise anything
         return TorchSeen(broken=describe(error))
-    seen = {"version": str(torch.__version__), "cuda": torch.version.cuda or ""}
+    version, cuda = str(torch.__version__), torch.version.cuda or ""
     try:
-        count = torch.cuda.device_count() if seen["cuda"] else 0
+        count = torch.cuda.device_count() if cuda else 0
         gpus = [(torch.cuda.get_device_name(i), *torch.cuda.get_device_capability(i)) for i in range(count)]
     except RuntimeError as error:  # the driver is too old, a GPU is lost, or the process was forked
-        return TorchSeen(**seen, gpu_error=one_line(error))
-    return TorchSeen(**seen, gpus=gpus)
+        return TorchSeen(version, cuda, gpu_error=one_line(error))
+    return TorchSeen(version, cuda, gpus)
 
 
 def look_at_torch_npu() -> TorchNpuSeen:
-    """torch_npu in this process."""
+    """What this process sees of torch_npu."""
     try:
         importlib.import_module("torch")
         torch_npu = importlib.import_module("torch_npu")
@@ -142,14 +142,17 @@ def look_at_torch_npu() -> TorchNpuSeen:
 
 
 def look_at_tilelang() -> TileLangSeen:
-    """TileLang in this process. A code generator counts where a backend declares it and the library has its function."""
+    """What this process sees of TileLang.
+
+    A code generator counts where a backend declares it and the native library has its function.
+    """
     cache_directory.direct_tilelang()
     try:
         importlib.import_module("torch")
         tilelang = importlib.import_module("tilelang")
     except Exception as error:  # loads native libraries and runs the package's own code
         return TileLangSeen(broken=describe(error))
-    seen = {"version": str(getattr(tilelang, "__version__", "")), "folder": str(next(iter(tilelang.__path__)))}
+    version, folder = str(getattr(tilelang, "__version__", "")), str(next(iter(tilelang.__path__)))
     try:
         backends = importlib.import_module("tilelang.backend").list_backends().values()
         find = tilelang.tvm.ffi.get_global_func
@@ -157,8 +160,8 @@ def look_at_tilelang() -> TileLangSeen:
         prefix, suffix = "target.build.tilelang_", "_without_compile"
         there = [name for name in declared if find(f"{prefix}{name}{suffix}", allow_missing=True) is not None]
     except (ImportError, AttributeError, TypeError, ValueError) as error:  # another TileLang, with another registry
-        return TileLangSeen(**seen, registry_error=one_line(error))
-    return TileLangSeen(**seen, codegens=sorted(there))
+        return TileLangSeen(version, folder, registry_error=one_line(error))
+    return TileLangSeen(version, folder, sorted(there))
 
 
 class InProcess:
