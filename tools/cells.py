@@ -1,0 +1,95 @@
+"""The cells of the noxfile, read from the tree, and how one runs. An op on a target that it doesn't declare is no cell."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import nox
+import results
+import stack
+import tree
+
+REQUIRE = "TILEVL_REQUIRE"
+
+# What lies in the file system where a target's device is there; the tests themselves ask the doctor.
+_DEVICES = {"cuda": "/dev/nvidiactl", "ascend": "/dev/davinci_manager", "pto": "/dev/davinci_manager"}
+
+
+def of_packages() -> list[nox.param]:
+    """A cell for each package."""
+    return [nox.param(p.name, id=f"op='{p.name}'", tags=[p.name]) for p in tree.packages()]
+
+
+def of_ops(*, tagged: bool = True) -> list[nox.param]:
+    """A cell for each op; without tags for what a tag shouldn't select, since it is slow."""
+    return [nox.param(op.name, id=f"op='{op.name}'", tags=[op.name] if tagged else []) for op in tree.ops()]
+
+
+def of_targets() -> list[nox.param]:
+    """A cell for each target that all ops have."""
+    shared = set(tree.target_names()).intersection(*(op.targets for op in tree.ops()))
+    return [nox.param(t, id=f"target='{t}'", tags=[t]) for t in tree.target_names() if t in shared]
+
+
+def of_ops_and_targets(*, tagged: bool = True) -> list[nox.param]:
+    """A cell for each op and each target that it declares; without tags for what a tag shouldn't select."""
+    return [
+        nox.param(op.name, target, id=f"op='{op.name}', target='{target}'", tags=[op.name, target] if tagged else [])
+        for op in tree.ops()
+        for target in op.targets
+    ]
+
+
+def typed_sources() -> list[str]:
+    """The folders that mypy checks."""
+    return [*(str(package.folder / "src") for package in tree.packages()), "tools", "tools/template/src"]
+
+
+def run_here(*sessions: str) -> list[str]:
+    """Names of sessions and their cells, without those of a target whose device this machine lacks.
+
+    A target that TILEVL_REQUIRE names stays in, so that its tests fail and say what is missing.
+    """
+    out = [t for t, device in _DEVICES.items() if not Path(device).exists() and t not in required_targets()]
+    targets = [t for t in tree.target_names() if t not in out]
+    names: list[str] = []
+    for session in sessions:
+        if session == "tests":
+            cells = [(op.name, target) for op in tree.ops() for target in op.targets if target in targets]
+            names += [f"tests(op='{op}', target='{target}')" for op, target in cells]
+        elif session == "integration":
+            names += [f"integration({param.id})" for param in of_targets() if param.args[0] in targets]
+        else:
+            names.append(session)
+    return names
+
+
+def required_targets() -> set[str]:
+    """The targets among what TILEVL_REQUIRE names."""
+    names = {name.strip() for name in os.environ.get(REQUIRE, "").split(",")}
+    return names & set(tree.target_names())
+
+
+def run_pytest(session: nox.Session, *paths: str, target: str | None = None) -> None:
+    """Runs pytest in the shared environment on paths, or on what follows ``--``; for one target where one is given."""
+    refuse_unselected_targets(session)
+    arguments = [f"--target={target}"] if target else []
+    folder = os.environ.get(results.FOLDER)
+    if folder:
+        arguments.append(f"--junit-xml={Path(folder) / results.file_name(session.name)}")
+    session.run(str(stack.tests()), "-m", "pytest", *paths, *arguments, *session.posargs)
+
+
+def refuse_unselected_targets(session: nox.Session) -> None:
+    """Fails a run that was told to require a target and has no cell for it: it would pass without having tested it."""
+    runner = session._runner
+    if required_targets() and runner.global_config.parallel_worker:
+        session.error(f"{REQUIRE} can't be checked with --parallel: leave one of the two out")
+    selected = [s for s, _ in runner.manifest.list_all_sessions() if s in runner.manifest]
+    missing = sorted(required_targets() - {tag for s in selected for tag in s.tags})
+    if missing:
+        session.error(
+            f"{REQUIRE} names {', '.join(missing)}, and no selected session tests it: select one with "
+            f"-t {missing[0]}, take it out of {REQUIRE}, or let an op declare it in [tool.tilevl] targets"
+        )

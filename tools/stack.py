@@ -1,0 +1,119 @@
+"""The environments of the checks, in layers, so that torch is installed once.
+
+``.nox/base`` holds torch, what the packages require beside it, and the test tools. ``.nox/tests`` lies over it with all
+packages of the tree, editable. ``TILEVL_ENV=system`` puts the machine's own Python below instead: torch, torch_npu,
+TileLang and all else that is installed there is used as it is, and the base holds what is missing only.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import environments
+import tree
+
+CONSTRAINTS = tree.ROOT / "constraints.txt"
+PLACE = tree.ROOT / ".nox"
+CHOICE = "TILEVL_ENV"
+MACHINE_PYTHON = "TILEVL_PYTHON"  # set by dev.py: the Python that the user started
+
+_LEFT_OUT = ("kernels",)  # TileLang: the CPU target does without it
+_ASK_INSTALLED = (
+    "from importlib import metadata; "
+    "print('\\n'.join(f'{d.name}=={d.version}' for d in metadata.distributions() if d.name and d.version))"
+)
+
+
+def uses_system() -> bool:
+    """Whether the machine's own packages lie below, by the environment variable TILEVL_ENV.
+
+    Raises:
+        SystemExit: it holds anything but ``system`` or ``private`` or nothing.
+    """
+    choice = os.environ.get(CHOICE, "")
+    if choice not in ("", "private", "system"):
+        raise SystemExit(f"{CHOICE} must be system or private (the default), got {choice!r}")
+    return choice == "system"
+
+
+def base() -> Path:
+    """The Python with torch and the test tools, without any package of the tree."""
+    wanted = required()
+    if uses_system():
+        return _base_over_machine(wanted)
+    key = environments.digest(CONSTRAINTS.read_text(encoding="utf-8"), *wanted)
+
+    def fill(python: Path) -> None:
+        _say("Installing torch and the test tools into .nox/base (once, some minutes)")
+        environments.pip_install(python, "--constraint", str(CONSTRAINTS), *wanted)
+
+    return environments.make(PLACE / "base", key, fill)
+
+
+def tests() -> Path:
+    """The Python with everything that tests need, all packages of the tree among it."""
+    below = environments.sites_of(str(base()))
+    packages = tree.packages()
+    written = [
+        path.read_text(encoding="utf-8") for p in packages for path in (p.folder / "pyproject.toml", p.version_file)
+    ]
+
+    def fill(python: Path) -> None:
+        _say("Installing the packages of the tree into .nox/tests, editable")
+        install_editable(python, packages)
+
+    key = environments.digest(*map(str, below), *written)
+    return environments.make(PLACE / _named("tests"), key, fill, over=below, with_pip=False)
+
+
+def install_editable(python: Path, packages: list[tree.Package]) -> None:
+    """Installs packages so that changes in their folders count at once, and installs nothing else."""
+    folders = [argument for package in packages for argument in ("--editable", str(package.folder))]
+    environments.pip_install(python, "--no-deps", "--no-index", "--no-build-isolation", *folders)
+
+
+def required() -> list[str]:
+    """What the packages require beside each other, and the test tools of the root's dependency groups."""
+    lines: list[str] = []
+    for package in tree.packages():
+        project = package.manifest["project"]
+        lines += project.get("dependencies", [])
+        for extra, wishes in project.get("optional-dependencies", {}).items():
+            lines += wishes if extra not in _LEFT_OUT else []
+    for group in tree.read_toml(tree.ROOT / "pyproject.toml")["dependency-groups"].values():
+        lines += group
+    return sorted({line for line in lines if not line.startswith("tilevl-")})
+
+
+def _base_over_machine(wanted: list[str]) -> Path:
+    machine = os.environ.get(MACHINE_PYTHON, sys.executable)
+    asked = subprocess.run([machine, "-c", _ASK_INSTALLED], capture_output=True, text=True, check=True)
+    installed = {tree.distribution_in(line): line for line in asked.stdout.splitlines()}
+    if "torch" not in installed:
+        raise SystemExit(
+            f"{CHOICE}=system uses the torch that is installed, and {machine} has none: start this with a "
+            f"Python that has torch, or leave {CHOICE} out"
+        )
+    pins = [line for line in CONSTRAINTS.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    pins = [line for line in pins if tree.distribution_in(line) not in installed] + sorted(installed.values())
+    below = environments.sites_of(machine)
+    constraints = PLACE / "system-constraints.txt"
+
+    def fill(python: Path) -> None:
+        _say(f"Installing what {machine} lacks of the test tools into .nox/base-system")
+        constraints.write_text("\n".join(pins) + "\n", encoding="utf-8")
+        environments.pip_install(python, "--constraint", str(constraints), *wanted)
+
+    key = environments.digest(*wanted, *pins, *map(str, below))
+    return environments.make(PLACE / "base-system", key, fill, interpreter=machine, over=below)
+
+
+def _named(layer: str) -> str:
+    return f"{layer}-system" if uses_system() else layer
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
