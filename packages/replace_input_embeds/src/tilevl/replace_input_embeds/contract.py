@@ -33,8 +33,7 @@ def check(input_embeds: Tensor, image_embeds: Tensor, token_index: Tensor) -> No
     checks.check_unit_last_stride(OP, "input_embeds", input_embeds)
     checks.check_unit_last_stride(OP, "image_embeds", image_embeds)
     checks.check_rows_apart(OP, "input_embeds", input_embeds)
-    checks.check_no_overlap(OP, "image_embeds", image_embeds, "input_embeds", input_embeds)
-    checks.check_no_overlap(OP, "token_index", token_index, "input_embeds", input_embeds)
+    checks.check_no_overlap(OP, "input_embeds", input_embeds, image_embeds=image_embeds, token_index=token_index)
 
 
 def check_data(input_embeds: Tensor, image_embeds: Tensor, token_index: Tensor) -> None:

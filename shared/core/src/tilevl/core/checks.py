@@ -7,6 +7,7 @@ A TypeError's text never holds the word "argument": Dynamo takes such an error f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import torch
 from torch import SymBool, SymInt, Tensor
@@ -60,7 +61,8 @@ def check_same(op: str, name: str, tensor: Tensor, first_name: str, first: Tenso
                 f"{op}: {name} must have the dtype of {first_name}, {names([first.dtype])}, got {names([tensor.dtype])}"
             ),
         )
-    check_device(op, name, tensor, first_name, first)
+    if tensor.device != first.device:
+        check_device(op, name, tensor, first_name, first)
 
 
 def check_device(op: str, name: str, tensor: Tensor, first_name: str, first: Tensor) -> None:
@@ -120,7 +122,7 @@ def check_rows_apart(op: str, name: str, tensor: Tensor) -> None:
     else:
         return
     starts = sorted(_row_starts(axes))
-    apart = all(after - before >= width for before, after in zip(starts, starts[1:], strict=False))
+    apart = all(after - before >= width for before, after in pairwise(starts))
     require(
         apart,
         lambda: (
@@ -130,24 +132,30 @@ def check_rows_apart(op: str, name: str, tensor: Tensor) -> None:
     )
 
 
-def check_no_overlap(op: str, name: str, tensor: Tensor, written_name: str, written: Tensor) -> None:
-    """A tensor that is read shares no byte with the one that is written; disjoint views of one storage may be mixed.
+def check_no_overlap(op: str, written_name: str, written: Tensor, **read: Tensor) -> None:
+    """Tensors that are read share no byte with the one that is written; disjoint views of one storage may be mixed.
 
     With symbolic sizes nothing is checked: a traced graph behaves as if the tensor had been copied first.
     """
-    if tensor.untyped_storage()._cdata != written.untyped_storage()._cdata:
-        return
-    read_rows, written_rows = _byte_rows(tensor), _byte_rows(written)
+    storage = written.untyped_storage()._cdata
+    for name, tensor in read.items():
+        if tensor.untyped_storage()._cdata == storage and _overlap(tensor, written):
+            require(
+                False,
+                lambda: f"{op}: {name} must not overlap {written_name}, got two views of one storage that share memory",  # noqa: B023
+            )
+
+
+def _overlap(read: Tensor, written: Tensor) -> bool:
+    read_rows, written_rows = _byte_rows(read), _byte_rows(written)
     if read_rows is None or written_rows is None:
-        return
-    rows = sorted([(start, stop, 0) for start, stop in read_rows] + [(start, stop, 1) for start, stop in written_rows])
+        return False
     ends = [0, 0]
-    for start, stop, side in rows:
-        require(
-            start >= ends[1 - side],
-            lambda: f"{op}: {name} must not overlap {written_name}, got two views of one storage that share memory",
-        )
+    for start, stop, side in sorted([(*row, 0) for row in read_rows] + [(*row, 1) for row in written_rows]):
+        if start < ends[1 - side]:
+            return True
         ends[side] = max(ends[side], stop)
+    return False
 
 
 def _byte_rows(tensor: Tensor) -> list[tuple[int, int]] | None:
@@ -158,10 +166,10 @@ def _byte_rows(tensor: Tensor) -> list[tuple[int, int]] | None:
     if 0 in sizes:
         return []
     if tensor.is_contiguous():
-        starts, width = [0], tensor.numel()
+        starts, width = [0], int(tensor.numel())
     else:
         starts, width = _row_starts([*zip(strides[:-1], sizes[:-1], strict=True)]), int(sizes[-1])
-    size = tensor.element_size()
+    size, offset = tensor.element_size(), int(offset)
     return [((offset + start) * size, (offset + start + width) * size) for start in starts]
 
 

@@ -1,4 +1,4 @@
-"""What a call on a device needs before its kernel runs: kernels for the target, and an environment that can run them."""
+"""What a call on a device needs before its kernel runs: kernels for the target, an environment that can run them."""
 
 from __future__ import annotations
 

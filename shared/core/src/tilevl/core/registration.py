@@ -1,9 +1,9 @@
 """One call per op: a schema and a contract become ``torch.ops.tilevl.<op>``.
 
-Every op gets a fake, an entry for CPU, CUDA and PrivateUse1 (NPU) tensors, and a kernel on the Autograd key that refuses
-an input that requires grad, bumps the version of what the op writes and goes on below ADInplaceOrView. A second one
-bumps on ADInplaceOrView itself, which inference mode enters without passing Autograd. Without them a backward through
-the op is silently wrong. This is the only module that uses torch's private names for it.
+Every op gets a fake, an entry for CPU, CUDA and PrivateUse1 (NPU) tensors, and a kernel on the Autograd key that
+refuses an input that requires grad, bumps the version of what the op writes and goes on below ADInplaceOrView. A second
+one bumps on ADInplaceOrView itself, which inference mode enters without passing Autograd. Without them a backward
+through the op is silently wrong. This is the only module that uses torch's private names for it.
 """
 
 from __future__ import annotations
@@ -37,6 +37,11 @@ def _keys(*names: str) -> int:
 _plain_cpu = {_keys("AutogradCPU"), _keys("AutogradCPU", "ADInplaceOrView"), _keys("ADInplaceOrView")}
 
 Args = tuple[Any, ...]
+
+
+def _overload(name: str) -> torch._ops.OpOverload:
+    overload: torch._ops.OpOverload = getattr(torch.ops.tilevl, name).default
+    return overload
 
 
 def register(
@@ -75,18 +80,18 @@ def register(
                 f"{name}: {known[0]} {known[1]} is registered in this process, so {package} {version} can't be; "
                 f"import one of them only"
             )
-        return getattr(torch.ops.tilevl, name).default
+        return _overload(name)
     requirements.check_core_range(package)
     try:
         _library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
     except RuntimeError as error:
         raise RuntimeError(f"{name}: {NAMESPACE}::{name} can't be defined, is it taken? {error}") from error
     _registered[name] = (package, version)
-    op: torch._ops.OpOverload = getattr(torch.ops.tilevl, name).default
+    op = _overload(name)
     arguments = op._schema.arguments
     defaults = tuple(argument.default_value for argument in arguments)
     tensors = tuple(i for i, argument in enumerate(arguments) if isinstance(argument.type, torch.TensorType))
-    written = tuple(i for i in tensors if arguments[i].alias_info is not None and arguments[i].alias_info.is_write)
+    written = tuple(i for i in tensors if getattr(arguments[i].alias_info, "is_write", False))
 
     count = len(arguments)
     caches: dict[str, KernelCache] = {}

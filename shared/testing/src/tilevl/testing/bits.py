@@ -19,7 +19,7 @@ def same_bits(left: Tensor, right: Tensor) -> bool:
 
 
 def relative_error(result: Tensor, reference: Tensor) -> float:
-    """``|result - reference| / |reference|`` in float64 (Frobenius); NaN on either side gives NaN, which passes no bound."""
+    """``|result - reference| / |reference|`` in float64 (Frobenius). A NaN gives NaN, which no bound admits."""
     result, reference = result.detach().cpu().double(), reference.detach().cpu().double()
     if result.shape != reference.shape:
         raise AssertionError(f"shapes differ: {list(result.shape)} and {list(reference.shape)}")

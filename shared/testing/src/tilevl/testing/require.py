@@ -24,10 +24,9 @@ def required() -> frozenset[str]:
     """
     names = frozenset(name.strip() for name in os.environ.get(ENVIRONMENT_VARIABLE, "").split(",") if name.strip())
     known = {*TARGETS, *RESOURCES}
-    if names - known:
-        raise pytest.UsageError(
-            f"{ENVIRONMENT_VARIABLE} must name some of {', '.join(sorted(known))}, got {', '.join(sorted(names - known))}"
-        )
+    strangers = ", ".join(sorted(names - known))
+    if strangers:
+        raise pytest.UsageError(f"{ENVIRONMENT_VARIABLE} must name some of {', '.join(sorted(known))}, got {strangers}")
     return names
 
 
