@@ -3,7 +3,7 @@
 One op on one target: ``nox -s "tests(op='bmp_to_patches', target='cpu')"``. By tag, which is an op, a target, or core:
 ``nox -t cpu``. By words: ``nox -k "tests and bmp_to_patches and cpu"`` (with -t or -k nox ignores -s). What follows
 ``--`` goes to the tool of the session. ``TILEVL_REQUIRE=cuda`` makes a target that can't run a failure, not a skip;
-``TILEVL_ENV=system`` uses the torch, torch_npu and TileLang of the machine. The work is done in ``tools`` and by pytest.
+``TILEVL_ENV=system`` uses the torch, torch_npu and TileLang of the machine. The work is done in tools/ and by pytest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "tools"))
 import cells
 import nox
 import stack
-import tree
 
 nox.needs_version = ">=2026.10"
 nox.options.default_venv_backend = "none"  # the sessions share environments: tools/stack.py

@@ -1,4 +1,4 @@
-"""The cells of the noxfile, read from the tree, and how one runs. An op on a target that it doesn't declare is no cell."""
+"""The cells of the noxfile, read from the tree: an op on a target that it doesn't declare is no cell."""
 
 from __future__ import annotations
 

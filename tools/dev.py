@@ -1,4 +1,4 @@
-"""Runs the checks of this tree: ``python3 tools/dev.py`` is plain ``nox``, ``python3 tools/dev.py -s demo`` is ``nox -s demo``.
+"""Runs the checks of this tree: ``python3 tools/dev.py`` is plain ``nox``, ``tools/dev.py -s demo`` is ``nox -s demo``.
 
 Needs git and Python >= 3.10 on the machine, nothing else: nox goes into a private environment in ``.tilevl``. All that
 follows is passed on to nox (``-l`` lists the checks). At the end it prints the sum of all tests, on one line.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-if sys.version_info < (3, 10):
+if sys.version_info < (3, 10):  # noqa: UP036  this runs on whatever python3 is
     sys.exit(f"tools/dev.py needs Python >= 3.10, this is {sys.version.split()[0]}: run it with another python3")
 
 import os

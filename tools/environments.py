@@ -96,7 +96,7 @@ def pip_install(python: Path, *arguments: str, pip: Sequence[str] = ()) -> None:
     Raises:
         SystemExit: pip failed; it has said why.
     """
-    quiet = () if sys.stderr.isatty() else ("--quiet",)
+    quiet = () if sys.stderr.isatty() else ("-qq",)  # errors only
     command = [*(pip or (str(python), "-m", "pip")), "install", "--disable-pip-version-check", *quiet, *arguments]
     environ = {**os.environ, "PIP_USER": "0"}  # a user's own default, which pip refuses in a virtual environment
     if subprocess.run(command, env=environ).returncode:
@@ -124,7 +124,7 @@ def _has(interpreter: str, module: str) -> bool:
 def _alone(lock: Path) -> Iterator[None]:
     """Waits until no other process makes the environment; the system frees the lock of one that was ended."""
     with lock.open("w") as file:
-        if os.name == "nt":
+        if sys.platform == "win32":
             import msvcrt
 
             while True:

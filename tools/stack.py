@@ -39,6 +39,11 @@ def uses_system() -> bool:
     return choice == "system"
 
 
+def machine_python() -> str:
+    """The Python whose packages lie below where TILEVL_ENV is system: the one that the user started."""
+    return os.environ.get(MACHINE_PYTHON, sys.executable)
+
+
 def base() -> Path:
     """The Python with torch and the test tools, without any package of the tree."""
     wanted = required()
@@ -89,7 +94,7 @@ def required() -> list[str]:
 
 
 def _base_over_machine(wanted: list[str]) -> Path:
-    machine = os.environ.get(MACHINE_PYTHON, sys.executable)
+    machine = machine_python()
     asked = subprocess.run([machine, "-c", _ASK_INSTALLED], capture_output=True, text=True, check=True)
     installed = {tree.distribution_in(line): line for line in asked.stdout.splitlines()}
     if "torch" not in installed:

@@ -126,7 +126,8 @@ def distribution_in(requirement: str) -> str:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """A TOML file."""
-    return tomllib.loads(path.read_text(encoding="utf-8"))
+    content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    return content
 
 
 def _folders(parent: Path) -> list[Path]:
