@@ -112,7 +112,11 @@ def examine(requested: str) -> Report:
         check if target in row.targets else Check(check.name, "not applicable", check.evidence)
         for row, check in zip(ROWS, found, strict=True)
     ]
-    return Report(requested, target, reason, checks, failing, tilevl_distributions())
+    try:
+        packages = tilevl_distributions()
+    except ModuleNotFoundError:  # packaging is missing, and the check tilevl-packages says so
+        packages = []
+    return Report(requested, target, reason, checks, failing, packages)
 
 
 def _failed(check: Check) -> bool:
@@ -128,7 +132,7 @@ def as_text(report: Report, width: int) -> str:
     """
     chosen = f" (auto: {report.reason})" if report.reason else ""
     machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    lines = [f"tilevl-core {__version__}, {machine}", f"Target: {report.target}{chosen}", ""]
+    lines = [f"tilevl-core {__version__}, {machine}", *_wrapped("Target: ", f"{report.target}{chosen}", width), ""]
     needed = [check for row, check in zip(ROWS, report.checks, strict=True) if report.target in row.targets]
     others = [check for check in report.checks if check not in needed]
     column = max(len(check.name) for check in report.checks) + 2

@@ -21,7 +21,6 @@ from tilevl.core.devices import require_kernel, require_target
 NAMESPACE = "tilevl"
 
 _library = torch.library.Library(NAMESPACE, "FRAGMENT")
-_registered: dict[str, tuple[str, str]] = {}
 _below = torch._C._after_ADInplaceOrView_keyset
 
 
@@ -73,20 +72,13 @@ def register(
         RuntimeError: the name is taken by another version or by a stranger, or the installed op asks for another core.
     """
     name = schema.partition("(")[0]
-    known = _registered.get(name)
-    if known is not None:
-        if known != (package, version):
-            raise RuntimeError(
-                f"{name}: {known[0]} {known[1]} is registered in this process, so {package} {version} can't be; "
-                f"import one of them only"
-            )
+    if not requirements.claim(name, package, version):
         return _overload(name)
-    requirements.check_core_range(package)
     try:
         _library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
     except RuntimeError as error:
+        requirements.release(name)
         raise RuntimeError(f"{name}: {NAMESPACE}::{name} can't be defined, is it taken? {error}") from error
-    _registered[name] = (package, version)
     op = _overload(name)
     arguments = op._schema.arguments
     defaults = tuple(argument.default_value for argument in arguments)
@@ -140,12 +132,6 @@ def register(
             check_data(*args)
         return launch(target, output, args)
 
-    def run_cuda(*args: Any) -> torch.Tensor | None:
-        return run_device("cuda", args)
-
-    def run_npu(*args: Any) -> torch.Tensor | None:
-        return run_device(targets.npu_target(), args)
-
     def guard(keyset: torch._C.DispatchKeySet, *args: Any) -> Any:
         if torch.is_grad_enabled():
             for i in tensors:
@@ -163,8 +149,9 @@ def register(
             return run_cpu(*args)
         return op.redispatch(keyset & _below, *args)
 
-    for key, run in (("CPU", run_cpu), ("CUDA", run_cuda), ("PrivateUse1", run_npu)):
-        _library.impl(name, run, key)
+    _library.impl(name, run_cpu, "CPU")
+    _library.impl(name, lambda *args: run_device("cuda", args), "CUDA")
+    _library.impl(name, lambda *args: run_device(targets.npu_target(), args), "PrivateUse1")
     torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=_library)
     _library.impl(name, guard, "Autograd", with_keyset=True)
     if written:

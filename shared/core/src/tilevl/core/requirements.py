@@ -1,4 +1,4 @@
-"""Whether an op that registers fits this core, by what the op's installed metadata asks for."""
+"""Whether an op may register: its name is free, and this core is what its installed metadata asks for."""
 
 from __future__ import annotations
 
@@ -7,6 +7,32 @@ from importlib import metadata
 from tilevl.core._version import __version__
 
 CORE = "tilevl-core"
+
+_claims: dict[str, tuple[str, str]] = {}
+
+
+def claim(name: str, package: str, version: str) -> bool:
+    """Takes an op's name for a version of its package; False where the same version has it already.
+
+    Raises:
+        RuntimeError: another version has it, or the installed op asks for another core than this one.
+    """
+    known = _claims.get(name)
+    if known == (package, version):
+        return False
+    if known is not None:
+        raise RuntimeError(
+            f"{name}: {known[0]} {known[1]} is registered in this process, so {package} {version} can't be; "
+            f"import one of them only"
+        )
+    check_core_range(package)
+    _claims[name] = (package, version)
+    return True
+
+
+def release(name: str) -> None:
+    """Gives back a name whose registration failed."""
+    del _claims[name]
 
 
 def distribution_of(package: str) -> str:

@@ -1,0 +1,220 @@
+"""What one call to ``register`` gives, tried on small ops made on the spot."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tilevl.core import TargetUnavailableError, checks, targets
+from tilevl.core.registration import register
+
+_numbers = itertools.count()
+
+ADD_KERNEL = """
+def build(dtype):
+    def kernel(x, row, times, out):
+        out.copy_(x + row * times)
+    return kernel
+"""
+STORE_KERNEL = """
+def build(dtype):
+    def kernel(x, row, times):
+        x.copy_(row * times)
+    return kernel
+"""
+
+
+def refuse_odd_times(name: str, times: int) -> None:
+    checks.require(times % 2 == 0, lambda: f"{name}: times must be even, got {times}")
+
+
+@pytest.fixture
+def make_op(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., torch._ops.OpOverload]:
+    """Makes an op of two tensors and an int, with its package on disk, and registers it."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def make(
+        kernel: str, *, in_place: bool = False, target: str = "cpu", version: str = "1.0", name: str = "", **rules: Any
+    ) -> torch._ops.OpOverload:
+        name = name or f"probe_{next(_numbers)}"
+        folder = tmp_path / name / "kernels"
+        folder.mkdir(parents=True, exist_ok=True)
+        for init in (folder.parent, folder):
+            (init / "__init__.py").touch()
+        (folder / f"{target}.py").write_text(kernel, encoding="utf-8")
+        written, result = ("(a!)", "()") if in_place else ("", "Tensor")
+
+        def check(x: Tensor, row: Tensor, times: int) -> tuple[Any, torch.dtype] | None:
+            checks.check_same(name, "row", row, "x", x)
+            checks.check_rank(name, "x", x, "[T, D]", 2)
+            refuse_odd_times(name, times)
+            return None if in_place else (x.shape, x.dtype)
+
+        def check_data(x: Tensor, row: Tensor, times: int) -> None:
+            if not row.isfinite().all():
+                raise ValueError(f"{name}: row must be finite")
+
+        rules = {"check": check, "check_data": check_data, "specialise": lambda x, row, times: (x.dtype,), **rules}
+        schema = f"{name}(Tensor{written} x, Tensor row, SymInt times=2) -> {result}"
+        return register(name, schema, version=version, **rules)
+
+    return make
+
+
+MakeOp = Callable[..., torch._ops.OpOverload]
+
+
+def test_result_and_defaults(make_op: MakeOp) -> None:
+    op = make_op(ADD_KERNEL)
+    x, row = torch.randn(3, 4), torch.randn(4)
+    assert torch.equal(op(x, row), x + row * 2)
+    assert torch.equal(op(x, row, 4), x + row * 4)
+    assert torch.equal(op(row=row, times=6, x=x), x + row * 6)
+    torch.library.opcheck(op, (x, row, 4))
+
+
+def test_a_kernel_is_imported_on_first_use_and_never_for_an_empty_result(make_op: MakeOp) -> None:
+    op = make_op("raise RuntimeError('imported')")
+    assert op(torch.empty(0, 4), torch.ones(4)).shape == (0, 4)
+    with pytest.raises(RuntimeError, match="imported"):
+        op(torch.empty(1, 4), torch.ones(4))
+
+
+def test_checks_run_before_the_kernel_and_data_after_metadata(make_op: MakeOp) -> None:
+    op = make_op(STORE_KERNEL, in_place=True)
+    x = torch.ones(2, 4)
+    with pytest.raises(ValueError, match="times must be even, got 3"):
+        op(x, torch.full((4,), float("nan")), 3)
+    with pytest.raises(ValueError, match="row must be finite"):
+        op(x, torch.full((4,), float("nan")), 2)
+    with pytest.raises(TypeError, match="row must have the dtype of x, float32, got float64"):
+        op(x, torch.ones(4).double())
+    assert (x == 1).all()
+    with torch._subclasses.fake_tensor.FakeTensorMode() as mode, pytest.raises(ValueError, match="must be even, got 3"):
+        op(mode.from_tensor(x), mode.from_tensor(torch.ones(4)), 3)
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_an_input_that_requires_grad_is_refused_in_grad_mode_only(make_op: MakeOp, position: int) -> None:
+    op = make_op(ADD_KERNEL)
+    args = [torch.randn(3, 4), torch.randn(4)]
+    args[position].requires_grad_()
+    name = ("x", "row")[position]
+    with pytest.raises(RuntimeError, match=rf"has no gradient, and {name} requires grad; call it under torch.no_grad"):
+        op(*args)
+    with pytest.raises(Exception, match=f"{name} requires grad"):
+        torch.compile(lambda *given: op(*given), fullgraph=True, backend="aot_eager")(*args)
+    with torch.no_grad():
+        assert not op(*args).requires_grad
+    with torch.inference_mode():
+        assert op(*args).is_inference()
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.enable_grad, torch.inference_mode])
+def test_a_write_bumps_the_version_so_that_a_saved_tensor_is_caught(make_op: MakeOp, mode: Any) -> None:
+    op = make_op(STORE_KERNEL, in_place=True)
+    x, weight = torch.randn(2, 4), torch.randn(2, 4, requires_grad=True)
+    loss = (weight * x).sum()
+    before = x._version
+    with mode():
+        op(x, torch.randn(4))
+    assert x._version > before
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_an_inference_tensor_is_written_in_inference_mode(make_op: MakeOp) -> None:
+    op = make_op(STORE_KERNEL, in_place=True)
+    row = torch.randn(4)
+    with torch.inference_mode():
+        x = torch.zeros(2, 4)
+        op(x, row)
+        assert torch.equal(x, (row * 2).expand(2, 4))
+
+
+def test_modes_still_see_the_call(make_op: MakeOp) -> None:
+    op = make_op(ADD_KERNEL)
+    seen = []
+
+    class Recorder(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    with Recorder():
+        op(torch.ones(2, 4), torch.ones(4))
+    assert op in seen
+
+
+def test_the_same_version_registers_again_and_another_is_refused(make_op: MakeOp) -> None:
+    op = make_op(ADD_KERNEL, name="probe_twice")
+    assert make_op(ADD_KERNEL, name="probe_twice") is op
+    with pytest.raises(
+        RuntimeError, match=r"probe_twice 1.0 is registered in this process, so probe_twice 1.1 can"
+    ):
+        make_op(ADD_KERNEL, name="probe_twice", version="1.1")
+
+
+def test_a_name_that_a_stranger_took_is_refused(make_op: MakeOp) -> None:
+    stranger = torch.library.Library("tilevl", "FRAGMENT")
+    stranger.define("probe_taken(Tensor x) -> Tensor")
+    with pytest.raises(RuntimeError, match="probe_taken: tilevl::probe_taken can't be defined, is it taken"):
+        make_op(ADD_KERNEL, name="probe_taken")
+
+
+def test_a_target_without_kernels_says_which_there_are(make_op: MakeOp) -> None:
+    op = make_op("raise RuntimeError('never imported')", target="cuda")
+    with pytest.raises(TargetUnavailableError, match="has kernels for cuda, none for cpu") as caught:
+        op(torch.ones(2, 4), torch.ones(4))
+    assert (caught.value.target, len(caught.value.failures)) == ("cpu", 1)
+
+
+def test_pto_uses_the_builders_of_ascend() -> None:
+    assert targets.kernel_module("tilevl.x", "pto") == targets.kernel_module("tilevl.x", "ascend")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(None, "ascend"), ("auto", "ascend"), ("ascend", "ascend"), ("pto", "pto")]
+)
+def test_npu_target_by_the_variable(value: str | None, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(targets.ENVIRONMENT_VARIABLE, raising=False)
+    if value is not None:
+        monkeypatch.setenv(targets.ENVIRONMENT_VARIABLE, value)
+    assert targets.npu_target() == expected
+
+
+@pytest.mark.parametrize("value", ["", "cuda", "Ascend", "npu"])
+def test_npu_target_refuses_other_values(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(targets.ENVIRONMENT_VARIABLE, value)
+    with pytest.raises(ValueError, match=f"TILELANG_DEFAULT_TARGET must be one of auto, ascend, pto, got '{value}'"):
+        targets.npu_target()
+
+
+def test_the_variable_never_redirects_a_cpu_tensor(make_op: MakeOp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(targets.ENVIRONMENT_VARIABLE, "nonsense")
+    assert make_op(ADD_KERNEL)(torch.ones(2, 4), torch.ones(4)).sum() == 24
+
+
+def test_an_error_survives_pickling(make_op: MakeOp) -> None:
+    import pickle
+
+    from tilevl.core.devices import MissingKernel
+
+    error = TargetUnavailableError("op", "cuda", [MissingKernel("none there", "Install one")])
+    copy = pickle.loads(pickle.dumps(error))
+    assert str(copy) == str(error) and copy.failures == error.failures
+    assert "kernel: none there. Install one" in str(error)
+
+
+def test_importing_the_core_loads_no_torch() -> None:
+    import subprocess
+
+    code = "import sys, tilevl.core, tilevl.core.targets, tilevl.core.errors; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
