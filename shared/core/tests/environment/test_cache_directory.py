@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tilevl.core import cache_directory
 from tilevl.core.cache_directory import configured, direct_tilelang, kernel_cache_directory, problem_with
 
-from .conftest import CORE_SOURCE
+from .machine import CORE_SOURCE
 
 VARIABLES = (cache_directory.VARIABLE, cache_directory.TILELANG_VARIABLE, "XDG_CACHE_HOME")
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
+
 import tilevl.core
 from tilevl.core.compilation import compile_backend
 
-from .conftest import Machine
+from .machine import Machine
 
 
 @pytest.mark.parametrize("device", ["cpu", torch.device("cpu"), "cuda", "cuda:1", torch.device("cuda", 0), "meta"])

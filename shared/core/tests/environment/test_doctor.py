@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 import tilevl.core
 from tilevl.core import doctor
 from tilevl.core.environment.table import ROWS
 from tilevl.core.targets import TARGETS
 
-from .conftest import Machine
+from .machine import Machine
 
 README = Path(__file__).parents[2] / "README.md"
 STATES = {"ok", "warning", "failed", "not applicable"}
@@ -68,7 +69,7 @@ def test_the_exit_status_is_1_where_the_target_cannot_run(machine: Machine, aske
 
 
 def test_an_unknown_target_is_refused_with_the_valid_ones(machine: Machine) -> None:
-    done = machine.run("-m", "tilevl.core.doctor", "--target", "tpu")
+    done = machine.python("-m", "tilevl.core.doctor", "--target", "tpu")
     assert done.returncode == 2
     for name in ("auto", *TARGETS):
         assert name in done.stderr
@@ -92,7 +93,9 @@ def test_without_packaging_it_answers_and_says_how_to_install_it(machine: Machin
 
 def test_torch_npu_without_cann_makes_import_torch_fail_and_the_doctor_still_answers(machine: Machine) -> None:
     machine.torch()
-    machine.broken_torch_npu("raise ImportError('libhccl.so: cannot open shared object file: No such file or directory')")
+    machine.broken_torch_npu(
+        "raise ImportError('libhccl.so: cannot open shared object file: No such file or directory')"
+    )
     report = machine.diagnose()
     assert report["target"] == {"requested": "auto", "resolved": "ascend", "reason": "torch_npu is installed"}
     torch, torch_npu = report["by_name"]["torch"], report["by_name"]["torch-npu-import"]
@@ -107,7 +110,9 @@ def test_where_autoload_breaks_import_torch_the_cpu_target_cannot_run_and_the_re
     machine: Machine,
 ) -> None:
     machine.torch()
-    machine.broken_torch_npu("raise OSError('libascendcl.so: cannot open shared object file: No such file or directory')")
+    machine.broken_torch_npu(
+        "raise OSError('libascendcl.so: cannot open shared object file: No such file or directory')"
+    )
     refused = machine.diagnose("cpu")
     assert refused["status"] == 1
     assert "set TORCH_DEVICE_BACKEND_AUTOLOAD=0" in refused["by_name"]["torch"]["remedy"]
@@ -238,6 +243,13 @@ def test_the_doctor_and_the_environment_package_import_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+def test_it_runs_as_a_module(machine: Machine) -> None:
+    machine.torch()
+    done = machine.python("-m", "tilevl.core.doctor", "--target", "cpu", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["can_run"] is True
 
 
 def test_the_doctor_reports_its_own_version(machine: Machine) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import textwrap
+from typing import Any
 
 import pytest
 
-from .conftest import Machine
+from .machine import Machine
 
 REPORT = """
     import json
@@ -30,9 +31,9 @@ REPORT = """
 """
 
 
-def python(machine: Machine, code: str, **environ: str) -> list:
+def python(machine: Machine, code: str, **environ: str) -> list[Any]:
     """Runs code that prints JSON lines, after the definition of ``outcome``."""
-    done = machine.run("-c", textwrap.dedent(REPORT) + textwrap.dedent(code), **environ)
+    done = machine.run(textwrap.dedent(REPORT) + textwrap.dedent(code), **environ)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
