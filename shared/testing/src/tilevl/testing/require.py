@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import pytest
 
@@ -28,6 +29,17 @@ def required() -> frozenset[str]:
     if strangers:
         raise pytest.UsageError(f"{ENVIRONMENT_VARIABLE} must name some of {', '.join(sorted(known))}, got {strangers}")
     return names
+
+
+def cpp_compiler() -> str | None:
+    """The C++ compiler that the inductor backend would use on CPU, None where there is none."""
+    from torch._inductor.cpp_builder import get_cpp_compiler
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    try:
+        return shutil.which(get_cpp_compiler())
+    except InvalidCxxCompiler:  # none of those it knows was found
+        return None
 
 
 def skip_unless(available: bool, name: str, reason: str) -> None:

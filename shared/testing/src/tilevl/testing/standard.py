@@ -20,6 +20,7 @@ from tilevl.testing.bits import same_bits
 from tilevl.testing.case import Case, Refusal
 from tilevl.testing.graphs import capture, export_and_load
 from tilevl.testing.guards import Guarded
+from tilevl.testing.require import cpp_compiler, skip_unless
 
 Args = tuple[Any, ...]
 
@@ -109,6 +110,8 @@ class StandardSuite:
         device: torch.device,
         rng: torch.Generator,
     ) -> None:
+        if backend == "inductor":
+            skip_unless(cpp_compiler() is not None, "compiler", "inductor needs a C++ compiler, for example g++")
         compiler = CompileCounterWithBackend(backend)
         compiled = torch.compile(type(self).function, fullgraph=True, backend=compiler, dynamic=dynamic)
         for _ in range(2):
