@@ -82,3 +82,8 @@ def folder(path: Path) -> Path:
     """Makes a folder."""
     path.mkdir(parents=True)
     return path
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declares the marker of the tests that make real virtual environments."""
+    config.addinivalue_line("markers", "real_environments: installs packages into virtual environments, takes minutes")
