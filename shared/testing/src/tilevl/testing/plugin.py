@@ -78,7 +78,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the marker ``targets``."""
+    """Declares the marker ``targets``, and refuses a TILEVL_REQUIRE that names what nobody knows."""
+    require.required()
     config.addinivalue_line("markers", "targets(*names): the test has a meaning on these targets only")
 
 
