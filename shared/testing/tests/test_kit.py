@@ -22,7 +22,7 @@ def test_guards_keep_shapes_strides_offsets_aliasing_and_contents(rng: Generator
     copies = Guarded(args, "cpu", rng).args
     for arg, copy in zip(args, copies, strict=True):
         if isinstance(arg, torch.Tensor):
-            assert (arg.shape, arg.stride(), arg.storage_offset() * 0) == (copy.shape, copy.stride(), 0)
+            assert (arg.shape, arg.stride()) == (copy.shape, copy.stride())
             assert same_bits(arg, copy)
         else:
             assert arg == copy
@@ -48,10 +48,8 @@ def test_only_the_elements_of_a_written_view_may_change(rng: Generator) -> None:
     assert guarded.changed_bytes() != []
     wide = torch.as_strided(view, (4, 6), (8, 1), view.storage_offset())
     wide[1, 3] += 1  # the first element behind row 1 of the view
-    assert (
-        guarded.changed_bytes(written=(0,)) == [(0, (8 + 2 + 3) * 4 + 2)]
-        or guarded.changed_bytes((0,))[0][1] // 4 == 13
-    )
+    ((argument, byte),) = guarded.changed_bytes(written=(0,))
+    assert (argument, byte // 4) == (0, 8 + 2 + 3)
 
 
 def test_bits_tell_apart_what_equality_does_not() -> None:

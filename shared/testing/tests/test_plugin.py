@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 pytest_plugins = ["pytester"]
@@ -114,6 +116,6 @@ def test_random_numbers_differ_between_tests_and_repeat_between_runs(package: py
     runs = []
     for _ in range(2):
         lines = package.runpytest_inprocess("-s").stdout.lines
-        runs.append([line.split()[-1] if line.endswith(".") is False else line for line in lines if "drew" in line])
+        runs.append(re.findall(r"drew (\d+)", "\n".join(lines)))
     assert runs[0] == runs[1]
     assert len(set(runs[0])) == 2
