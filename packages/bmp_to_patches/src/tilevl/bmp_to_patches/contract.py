@@ -134,6 +134,6 @@ def specialise(
     return patch_size, tuple(mean), tuple(std), bytes_per_pixel, window, result_dtype(out_dtype)
 
 
-def result_dtype(out_dtype: torch.dtype | int) -> torch.dtype | int:
+def result_dtype(out_dtype: torch.dtype) -> torch.dtype:
     """The dtype asked for; the dispatcher drops the default, which then comes back as the number in the schema."""
     return torch.bfloat16 if out_dtype == _BFLOAT16_NUMBER else out_dtype

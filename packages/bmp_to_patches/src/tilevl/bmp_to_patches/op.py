@@ -73,6 +73,10 @@ def bmp_to_patches(
         >>> bmp_to_patches(pixels, crops, torch.tensor([0, 1]), 1, 2, 0.0, 1.0, out_dtype=torch.float32)[0, :4]
         tensor([1.0000, 0.0000, 0.0000, 0.4000])
     """
+    if isinstance(mean, int | float):  # the schema would take it too, but not once torch.compile has made it symbolic
+        mean = (mean, mean, mean)
+    if isinstance(std, int | float):
+        std = (std, std, std)
     result: Tensor = OP(
         pixels, crops, cu_patches, total_patches, patch_size, mean, std, bytes_per_pixel, window, out_dtype
     )

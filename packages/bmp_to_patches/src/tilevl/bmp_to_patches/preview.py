@@ -40,7 +40,8 @@ def patches_to_image(
 
     Returns:
         uint8 ``[rows * patch_size, columns * patch_size, 3]``, R G B, top row first. Codes come back exactly from
-        float32 and float16; bfloat16 can be one off where its steps are wider than a code's (above 2 with CLIP's constants).
+        float32 and float16; bfloat16 can be one off where its steps are wider than a code's (from 2 on with CLIP's
+        constants).
 
     Raises:
         ValueError: shapes and numbers don't fit together.

@@ -26,8 +26,8 @@ class BmpBatch(NamedTuple):
 
     Attributes:
         pixels: uint8 ``[num_bytes]``, the pixel arrays one after another; each starts at a multiple of 4.
-        crops: int64 ``[num_images, 4]``: byte offset of the top-left pixel, signed row stride in bytes, height and width
-            in pixels; the size is cut down to whole windows, from the right and the bottom.
+        crops: int64 ``[num_images, 4]``: byte offset of the top-left pixel, signed row stride in bytes, height and
+            width in pixels; the size is cut down to whole windows, from the right and the bottom.
         cu_patches: int64 ``[num_images + 1]``, prefix sums of the patch counts.
         total_patches: the last of them.
         bytes_per_pixel: 4 if every file has 32 bits per pixel, else 3.

@@ -93,17 +93,18 @@ def product_normaliser(
     carrier, pieces = _OF_SIZE[piece], run * table.element_size() // piece
     native = table.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
     result_dtype = table.dtype if native else torch.float32  # others are emulated by scalar code in oneDNN
-    sort = torch.zeros(3, run, run, bytes_per_pixel, dtype=torch.int8, device="cpu")
+    order = torch.zeros(3, run, run, bytes_per_pixel, dtype=torch.int8, device="cpu")
     for channel in range(3):
-        sort[channel, :, :, 2 - channel].fill_diagonal_(1)
-    weight = torch.ops.onednn.qlinear_prepack(sort.view(3 * run, run * bytes_per_pixel), None)
+        order[channel, :, :, 2 - channel].fill_diagonal_(1)
+    weight = torch.ops.onednn.qlinear_prepack(order.view(3 * run, run * bytes_per_pixel), None)
     scale, bias = (constant.repeat_interleave(run) for constant in constants)
     zero = torch.zeros(3 * run, dtype=torch.int64, device="cpu")
     linear = torch.ops.onednn.qlinear_pointwise.default
 
     def by_channel(codes: Tensor) -> Tensor:
         runs = codes.view(-1, run * bytes_per_pixel)
-        return linear(runs, 1.0, 0, weight, scale, zero, bias, 1.0, 0, result_dtype, "none", [], "").to(table.dtype)
+        planes: Tensor = linear(runs, 1.0, 0, weight, scale, zero, bias, 1.0, 0, result_dtype, "none", [], "")
+        return planes.to(table.dtype)
 
     def normalise(codes: Tensor, out: Tensor) -> None:
         count, per_plane = out.shape[0], patch_size * patch_size // run
