@@ -5,14 +5,11 @@
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 import torch
 
 from tilevl.replace_input_embeds import replace_input_embeds
 from tilevl.testing import same_bits
-from tilevl.testing.benchmark import Row, interleaved, report
+from tilevl.testing.benchmark import Row, interleaved, options, report
 
 SHAPES = {
     "4096 rows of 4096 into 8192, one run": (8192, 4096, torch.arange(4096) + 1000),
@@ -23,10 +20,7 @@ SHAPES = {
 
 def main() -> None:
     """Verifies, then times."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, help="folder for the JSON file and the picture")
-    parser.add_argument("--rounds", type=int, default=31, help="timings per row (default: %(default)s)")
-    options = parser.parse_args()
+    given = options(__doc__, "cpu")
     rows = []
     for shape, (tokens, width, index) in SHAPES.items():
         index = index.sort().values  # masked_scatter takes rows in order
@@ -43,10 +37,10 @@ def main() -> None:
             "masked_scatter_": lambda: result.masked_scatter_(mask, image),  # noqa: B023
             "limit: one copy of the rows": lambda: result[: index.numel()].copy_(image),  # noqa: B023
         }
-        times = interleaved(calls, rounds=options.rounds)
+        times = interleaved(calls, rounds=given.rounds)
         own = times["replace_input_embeds"]
         rows += [Row(shape, name, time, f"op takes {own / time:.2f} of it") for name, time in times.items()]
-    report("replace_input_embeds_cpu", rows, options.out)
+    report("replace_input_embeds_cpu", rows, given.out)
 
 
 if __name__ == "__main__":

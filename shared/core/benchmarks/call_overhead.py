@@ -6,15 +6,13 @@ what registration costs. ``python shared/core/benchmarks/call_overhead.py --out 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from tilevl.testing.benchmark import Row, interleaved, report
+from tilevl.testing.benchmark import Row, interleaved, options, report
 
 CLIP_MEAN, CLIP_STD = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
 
@@ -79,9 +77,7 @@ def through_custom_op(package: str, overload: torch._ops.OpOverload) -> Callable
 
 def main() -> None:
     """Prints the table, and writes it where ``--out`` says."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, help="folder for the JSON file and the picture")
-    out = parser.parse_args().out
+    given = options(__doc__, "cpu", rounds=1001)
     rows = []
     for package, args in small_calls().items():
         name = package.rpartition(".")[2]
@@ -90,12 +86,12 @@ def main() -> None:
         first, second = overload(*args), custom(*args)
         assert first is None or torch.equal(first, second)
         calls = {"register": lambda: overload(*args), "custom_op": lambda: custom(*args)}  # noqa: B023
-        times = interleaved(calls, rounds=1001, inner=20)
+        times = interleaved(calls, rounds=given.rounds, inner=20)
         rows += [
             Row(name, "register", times["register"], f"{times['register'] / times['custom_op']:.2f} of custom_op"),
             Row(name, "custom_op", times["custom_op"]),
         ]
-    report("call_overhead", rows, out)
+    report("call_overhead_cpu", rows, given.out)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 import statistics
@@ -30,6 +31,21 @@ class Row:
     name: str
     microseconds: float
     note: str = ""
+
+
+def options(description: str | None, *targets: str, rounds: int = 31) -> argparse.Namespace:
+    """What every benchmark takes on its command line: ``--target``, ``--out`` and ``--rounds``.
+
+    Args:
+        description: the module's docstring.
+        targets: those it can measure; the first is the default.
+        rounds: timings per row, unless the user asks for another number.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", choices=targets, default=targets[0], help="what to measure (default: %(default)s)")
+    parser.add_argument("--out", type=Path, help="folder for the JSON file and the picture (default: none are written)")
+    parser.add_argument("--rounds", type=int, default=rounds, help="timings per row (default: %(default)s)")
+    return parser.parse_args()
 
 
 def interleaved(
