@@ -1,0 +1,149 @@
+"""CUDA: one block moves one row, in the widest units that all addresses and strides allow.
+
+Of equal indices the last row wins whole: a block looks whether an index after its own is equal, and then leaves its row
+alone. Beyond ``SCANNED`` rows, where looking would take longer than moving, each row claims its place in a table first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tilelang.language as T
+from torch import Tensor
+
+from tilevl.core.cache import Kernel
+from tilevl.core.cuda import CudaProgram, IndexView, filled, view, widest_unit
+
+OP = "replace_input_embeds"
+SCANNED = 8192
+
+_THREADS = 128
+_HELD = 4  # units that a thread loads before it stores the first
+_CHUNK = _THREADS * _HELD
+_CLAIM_THREADS = 256
+
+
+def build() -> Kernel:
+    """The kernel; any dtype, width, alignment and row stride."""
+    move, claim = CudaProgram(OP, move_rows), CudaProgram(OP, claim_rows)
+
+    def replace(input_embeds: Tensor, image_embeds: Tensor, token_index: Tensor) -> None:
+        size, count, device = input_embeds.element_size(), token_index.shape[0], input_embeds.get_device()
+        shape, strides = input_embeds.shape, input_embeds.stride()
+        tokens, width = shape[-2], shape[-1] * size
+        rows = tokens if len(shape) == 2 else tokens * shape[0]
+        token_stride, source_stride = strides[-2] * size, image_embeds.stride(0) * size
+        batch_stride = 0 if len(shape) == 2 else strides[0] * size
+        into, source, index = input_embeds.data_ptr(), image_embeds.data_ptr(), token_index.data_ptr()
+        unit = widest_unit(into | source | width | token_stride | batch_stride | source_stride)
+        wide = token_index.element_size() == 8
+        claims = 0
+        if count > SCANNED:
+            table = filled(-1, rows, device)
+            claims = table.data_ptr()
+            claim(device, claims, index, rows, count, wide)
+        move(
+            device, into, source, index, claims, rows, tokens, count, width // unit, token_stride // unit,
+            batch_stride // unit, source_stride // unit, unit, wide,
+        )  # fmt: skip
+
+    return replace
+
+
+def move_rows() -> Any:
+    """The program that moves the rows; width and strides are in units."""
+
+    @T.macro
+    def move(
+        unit, into_at, source_at, index, claims, i, thread, rows, tokens, count, width, token_stride, batch_stride,
+        source_stride,
+    ):  # fmt: skip
+        into = view(into_at, unit)
+        source = view(source_at, unit)
+        held = T.alloc_local((_HELD,), unit)
+        first = i * source_stride + thread
+        for k in T.unroll(_HELD):  # these loads don't depend on the index, so both are waited for once
+            if k * _THREADS + thread < width:
+                held[k] = source[first + k * _THREADS]
+        row = index[i]
+        beaten = T.alloc_var("int32", init=0)
+        if claims == 0:
+            for step in T.serial(T.ceildiv(count - i - 1, _THREADS)):
+                later = i + 1 + step * _THREADS + thread
+                if later < count:
+                    if index[later] == row:
+                        beaten = 1
+        elif row >= 0 and row < rows:
+            if view(claims, "int32")[row] != i:
+                beaten = 1
+        if T.syncthreads_or(beaten) == 0 and row >= 0 and row < rows:
+            place = T.alloc_var("int64", init=row * token_stride + thread)
+            if row >= tokens:
+                place = T.truncdiv(row, tokens) * batch_stride + T.truncmod(row, tokens) * token_stride + thread
+            for k in T.unroll(_HELD):
+                if k * _THREADS + thread < width:
+                    into[place + k * _THREADS] = held[k]
+            for chunk in T.serial(1, T.ceildiv(width, _CHUNK)):
+                for k in T.unroll(_HELD):
+                    if chunk * _CHUNK + k * _THREADS + thread < width:
+                        held[k] = source[first + chunk * _CHUNK + k * _THREADS]
+                for k in T.unroll(_HELD):
+                    if chunk * _CHUNK + k * _THREADS + thread < width:
+                        into[place + chunk * _CHUNK + k * _THREADS] = held[k]
+
+    @T.prim_func
+    def replace_move_rows(
+        anchor: T.Tensor((1,), "uint8"),
+        into: T.int64,
+        source: T.int64,
+        index: T.int64,
+        claims: T.int64,
+        rows: T.int64,
+        tokens: T.int64,
+        count: T.int64,
+        width: T.int64,
+        token_stride: T.int64,
+        batch_stride: T.int64,
+        source_stride: T.int64,
+        unit: T.int32,
+        wide: T.int32,
+    ):
+        with T.Kernel(count, threads=_THREADS) as block:
+            i = T.int64(block)
+            thread = T.int64(T.get_thread_binding())
+            rest = (i, thread, rows, tokens, count, width, token_stride, batch_stride, source_stride)
+            indices = IndexView(index, wide)
+            if unit == 16:
+                move("int32x4", into, source, indices, claims, *rest)
+            elif unit == 8:
+                move("int32x2", into, source, indices, claims, *rest)
+            elif unit == 4:
+                move("int32", into, source, indices, claims, *rest)
+            else:
+                move("int16", into, source, indices, claims, *rest)
+
+    return replace_move_rows
+
+
+def claim_rows() -> Any:
+    """The program that enters, for each place, the last row that goes there into a table of -1."""
+
+    @T.prim_func
+    def replace_claim_rows(
+        anchor: T.Tensor((1,), "uint8"),
+        claims: T.int64,
+        index: T.int64,
+        rows: T.int64,
+        count: T.int64,
+        wide: T.int32,
+    ):
+        with T.Kernel(T.ceildiv(count, _CLAIM_THREADS), threads=_CLAIM_THREADS) as block:
+            i = T.int64(block) * _CLAIM_THREADS + T.get_thread_binding()
+            indices = IndexView(index, wide)
+            table = view(claims, "int32")
+            if i < count:
+                row = T.alloc_var("int64", init=indices[i])
+                if row >= 0 and row < rows:
+                    T.call_extern("int32", "atomicMax", T.address_of(table[row]), T.int32(i))
+
+    return replace_claim_rows
