@@ -193,3 +193,16 @@ def test_the_first_call_checks_and_later_calls_do_not(npu: Npu) -> None:
         print(json.dumps([[call(npu()) for _ in range(4)], asked]))
     """
     assert npu.run(code) == [[[{"ran": "ascend"}] * 4, ["ascend"]]]
+
+
+def test_an_npu_call_sends_tilelang_to_the_kernel_folder_and_a_cpu_call_makes_none(npu: Npu) -> None:
+    npu.complete()
+    code = """
+        import os
+
+        for x in (torch.ones(2), npu()):
+            call(x)
+            print(json.dumps([os.environ.get("TILELANG_CACHE_DIR"), os.path.isdir(os.environ["TILEVL_CACHE_DIR"])]))
+    """
+    folder = str(npu.machine.home / "kernels")
+    assert npu.run(code, TILEVL_CACHE_DIR=folder) == [[None, False], [folder, True]]

@@ -149,7 +149,8 @@ def test_a_call_gets_one_error_with_the_import_error_of_torch_npu_as_its_cause(e
         try:
             require_npu("tilevl.rope", "ascend")
         except TargetUnavailableError as error:
-            print(type(error.__cause__).__name__, "libhccl.so" in str(error.__cause__), "torch-npu-import" in str(error))
+            cause = error.__cause__
+            print(type(cause).__name__, "libhccl.so" in str(cause), "torch-npu-import" in str(error))
     """
     done = environment.run("-c", textwrap.dedent(code), TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert done.stdout.split() == ["ImportError", "True", "True"], done.stderr

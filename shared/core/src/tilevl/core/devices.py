@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilevl.core import targets
+from tilevl.core import cache_directory, targets
 from tilevl.core.errors import TargetUnavailableError
 from tilevl.core.requirements import distribution_of
+
+_passed: set[str] = set()  # spares every call an import statement, which costs more than the look
 
 
 @dataclass(frozen=True)
@@ -19,12 +21,14 @@ class MissingKernel:
 
 
 def require_kernel(op: str, package: str, target: str) -> None:
-    """Refuses a target that the installed version of an op has no kernels for.
+    """Refuses a target that the installed version of an op has no kernels for, and tells TileLang where to keep files.
 
     Raises:
         TargetUnavailableError: names the targets that it has.
     """
     if targets.has_kernel(package, target):
+        if target != "cpu":
+            cache_directory.direct_tilelang()  # the builder that is imported next imports TileLang
         return
     there = [name for name in targets.TARGETS if targets.has_kernel(package, name)]
     raise TargetUnavailableError(
@@ -46,7 +50,10 @@ def require_target(op: str, target: str) -> None:
     Raises:
         TargetUnavailableError: with every check that failed.
     """
+    if target in _passed:
+        return
     if targets.TARGETS[target].device_type == "npu":
         from tilevl.core.environment import require_npu
 
         require_npu(op, target)
+    _passed.add(target)
