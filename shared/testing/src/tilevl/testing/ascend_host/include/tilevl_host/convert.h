@@ -7,6 +7,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "tilevl_host/attributes.h"
+
 namespace tilevl_host {
 
 // The rounding tags of the API. `odd_ties` sends a tie to the odd neighbour, `odd_sticky` any inexact value (von Neumann).
@@ -20,16 +22,16 @@ struct float_format {
   int fraction_bits;
   specials special;
 
-  constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1 + (exponent_bits == 1); }
-  constexpr uint32_t sign_bit() const { return 1u << (exponent_bits + fraction_bits); }
-  constexpr uint32_t exponent_mask() const { return ((1u << exponent_bits) - 1u) << fraction_bits; }
-  constexpr uint32_t fraction_mask() const { return (1u << fraction_bits) - 1u; }
+  TILEVL_HOST_PURE constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1 + (exponent_bits == 1); }
+  TILEVL_HOST_PURE constexpr uint32_t sign_bit() const { return 1u << (exponent_bits + fraction_bits); }
+  TILEVL_HOST_PURE constexpr uint32_t exponent_mask() const { return ((1u << exponent_bits) - 1u) << fraction_bits; }
+  TILEVL_HOST_PURE constexpr uint32_t fraction_mask() const { return (1u << fraction_bits) - 1u; }
   // The largest finite magnitude.
-  constexpr uint32_t max_bits() const {
+  TILEVL_HOST_PURE constexpr uint32_t max_bits() const {
     if (special == specials::infinity_and_nan) return exponent_mask() - 1u;
     return (exponent_mask() | fraction_mask()) - (special == specials::nan_only ? 1u : 0u);
   }
-  constexpr uint32_t nan_bits() const {
+  TILEVL_HOST_PURE constexpr uint32_t nan_bits() const {
     if (special == specials::infinity_and_nan) return exponent_mask() | (1u << (fraction_bits - 1));
     return exponent_mask() | fraction_mask();
   }
@@ -50,7 +52,7 @@ struct finite {
   int exponent;
 };
 
-constexpr finite split(double value) {
+TILEVL_HOST_PURE constexpr finite split(double value) {
   const uint64_t bits = std::bit_cast<uint64_t>(value);
   const int field = static_cast<int>((bits >> 52) & 0x7ffu);
   const uint64_t fraction = bits & ((uint64_t{1} << 52) - 1);
@@ -58,14 +60,14 @@ constexpr finite split(double value) {
 }
 
 template <typename Int>
-constexpr finite split_integer(Int value) {
+TILEVL_HOST_PURE constexpr finite split_integer(Int value) {
   const bool negative = value < 0;
   const uint64_t magnitude = negative ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
   return {negative, magnitude, 0};
 }
 
 // significand / 2^shift, rounded to a whole number by `mode`.
-constexpr uint64_t round_shift(uint64_t significand, int shift, bool negative, rounding mode) {
+TILEVL_HOST_PURE constexpr uint64_t round_shift(uint64_t significand, int shift, bool negative, rounding mode) {
   if (shift <= 0) return significand << -shift;
   const bool all_dropped = shift > 64;
   const uint64_t kept = shift >= 64 ? 0 : significand >> shift;
@@ -87,12 +89,12 @@ constexpr uint64_t round_shift(uint64_t significand, int shift, bool negative, r
 }
 
 // What becomes of a value past the largest finite one: `saturate` gives that one, else infinity (NaN where there is none).
-constexpr uint32_t overflow_bits(const float_format& format, bool saturate) {
+TILEVL_HOST_PURE constexpr uint32_t overflow_bits(const float_format& format, bool saturate) {
   if (saturate || format.special == specials::none) return format.max_bits();
   return format.special == specials::nan_only ? format.nan_bits() : format.exponent_mask();
 }
 
-constexpr uint32_t encode(const float_format& format, finite value, rounding mode, bool saturate) {
+TILEVL_HOST_PURE constexpr uint32_t encode(const float_format& format, finite value, rounding mode, bool saturate) {
   const uint32_t sign = value.negative ? format.sign_bit() : 0u;
   if (value.significand == 0) return sign;
   const int top = std::bit_width(value.significand) - 1 + value.exponent;
@@ -112,7 +114,7 @@ constexpr uint32_t encode(const float_format& format, finite value, rounding mod
 }
 
 // float -> float: with `saturate`, infinities become the largest finite value and NaN becomes 0; without, both are kept.
-constexpr uint32_t encode(const float_format& format, double value, rounding mode = rounding::nearest_even,
+TILEVL_HOST_PURE constexpr uint32_t encode(const float_format& format, double value, rounding mode = rounding::nearest_even,
                           bool saturate = false) {
   const uint64_t bits = std::bit_cast<uint64_t>(value);
   const bool negative = (bits >> 63) != 0;
@@ -123,7 +125,7 @@ constexpr uint32_t encode(const float_format& format, double value, rounding mod
   return saturate || format.special == specials::none ? 0u : sign | format.nan_bits();
 }
 
-constexpr double decode(const float_format& format, uint32_t bits) {
+TILEVL_HOST_PURE constexpr double decode(const float_format& format, uint32_t bits) {
   const bool negative = (bits & format.sign_bit()) != 0;
   const uint32_t magnitude = bits & (format.sign_bit() - 1u);
   const uint64_t sign = negative ? uint64_t{1} << 63 : 0;
@@ -144,7 +146,7 @@ constexpr double decode(const float_format& format, uint32_t bits) {
 // float -> int: infinities give the type's extreme and NaN gives 0 either way; a finite value past the range is clamped with
 // `saturate`, else its low bits remain.
 template <typename Int>
-constexpr Int to_integer(double value, rounding mode, bool saturate) {
+TILEVL_HOST_PURE constexpr Int to_integer(double value, rounding mode, bool saturate) {
   using limits = std::numeric_limits<Int>;
   const uint64_t bits = std::bit_cast<uint64_t>(value);
   const finite parts = split(value);
@@ -167,7 +169,7 @@ constexpr Int to_integer(double value, rounding mode, bool saturate) {
 
 // int -> int: clamp with `saturate`, else keep the low bits.
 template <typename To, typename From>
-constexpr To narrow(From value, bool saturate) {
+TILEVL_HOST_PURE constexpr To narrow(From value, bool saturate) {
   if (!saturate) return static_cast<To>(value);
   using limits = std::numeric_limits<To>;
   if constexpr (std::is_signed_v<From>) {
@@ -184,7 +186,7 @@ constexpr To narrow(From value, bool saturate) {
 
 // a * b + c as a double whose rounding to a format of at most 24 bits is the single rounding of the exact value: the sum
 // is rounded to odd. The product of two such numbers is exact in double.
-inline double fused_for_rounding(double a, double b, double c) {
+TILEVL_HOST_PURE inline double fused_for_rounding(double a, double b, double c) {
   const double product = a * b;
   const double sum = product + c;
   if (!std::isfinite(sum)) return sum;

@@ -11,7 +11,7 @@ namespace tilevl_host {
 template <typename T>
 concept arithmetic = std::is_arithmetic_v<T>;
 
-constexpr float fp16_to_float(uint16_t bits) {
+TILEVL_HOST_PURE constexpr float fp16_to_float(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
   const uint32_t magnitude = bits & 0x7fffu;
   if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | ((magnitude & 0x3ffu) << 13));
@@ -20,7 +20,7 @@ constexpr float fp16_to_float(uint16_t bits) {
   return sign ? -subnormal : subnormal;
 }
 
-constexpr uint16_t float_to_fp16(float value) {
+TILEVL_HOST_PURE constexpr uint16_t float_to_fp16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude < 0x38800000u || magnitude >= 0x47800000u) return static_cast<uint16_t>(encode(fp16_format, value));
@@ -28,9 +28,9 @@ constexpr uint16_t float_to_fp16(float value) {
   return static_cast<uint16_t>(((bits >> 16) & 0x8000u) | (rounded >> 13));
 }
 
-constexpr float bf16_to_float(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+TILEVL_HOST_PURE constexpr float bf16_to_float(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
-constexpr uint16_t float_to_bf16(float value) {
+TILEVL_HOST_PURE constexpr uint16_t float_to_bf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(((bits >> 16) & 0x8000u) | 0x7fc0u);
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
@@ -38,43 +38,44 @@ constexpr uint16_t float_to_bf16(float value) {
 
 template <const float_format& Format>
 struct float16 {
+  static constexpr const float_format& format = Format;
   uint16_t bits;
 
   float16() = default;
   template <arithmetic A>
-  constexpr float16(A value) : bits(encode_value(value)) {}
+  [[gnu::always_inline]] constexpr float16(A value) : bits(encode_value(value)) {}
   template <const float_format& Other>
     requires(&Other != &Format)
-  explicit constexpr float16(float16<Other> other) : float16(static_cast<float>(other)) {}
+  [[gnu::always_inline]] explicit constexpr float16(float16<Other> other) : float16(static_cast<float>(other)) {}
 
-  constexpr operator float() const {
+  [[gnu::always_inline]] constexpr operator float() const {
     if constexpr (&Format == &fp16_format) return fp16_to_float(bits);
     return bf16_to_float(bits);
   }
 
-  static constexpr float16 from_bits(uint16_t raw) { return std::bit_cast<float16>(raw); }
+  [[gnu::always_inline]] static constexpr float16 from_bits(uint16_t raw) { return std::bit_cast<float16>(raw); }
 
-  friend constexpr float16 operator+(float16 a, float16 b) { return float(a) + float(b); }
-  friend constexpr float16 operator-(float16 a, float16 b) { return float(a) - float(b); }
-  friend constexpr float16 operator*(float16 a, float16 b) { return float(a) * float(b); }
-  friend constexpr float16 operator/(float16 a, float16 b) { return float(a) / float(b); }
-  friend constexpr bool operator==(float16 a, float16 b) { return float(a) == float(b); }
-  friend constexpr auto operator<=>(float16 a, float16 b) { return float(a) <=> float(b); }
-  constexpr float16 operator-() const { return from_bits(static_cast<uint16_t>(bits ^ 0x8000u)); }
-  constexpr float16 operator+() const { return *this; }
+  [[gnu::always_inline]] friend constexpr float16 operator+(float16 a, float16 b) { return float(a) + float(b); }
+  [[gnu::always_inline]] friend constexpr float16 operator-(float16 a, float16 b) { return float(a) - float(b); }
+  [[gnu::always_inline]] friend constexpr float16 operator*(float16 a, float16 b) { return float(a) * float(b); }
+  [[gnu::always_inline]] friend constexpr float16 operator/(float16 a, float16 b) { return float(a) / float(b); }
+  [[gnu::always_inline]] friend constexpr bool operator==(float16 a, float16 b) { return float(a) == float(b); }
+  [[gnu::always_inline]] friend constexpr auto operator<=>(float16 a, float16 b) { return float(a) <=> float(b); }
+  [[gnu::always_inline]] constexpr float16 operator-() const { return from_bits(static_cast<uint16_t>(bits ^ 0x8000u)); }
+  [[gnu::always_inline]] constexpr float16 operator+() const { return *this; }
 
   template <typename A>
-  constexpr float16& operator+=(A b) { return *this = float16(*this + b); }
+  [[gnu::always_inline]] constexpr float16& operator+=(A b) { return *this = float16(*this + b); }
   template <typename A>
-  constexpr float16& operator-=(A b) { return *this = float16(*this - b); }
+  [[gnu::always_inline]] constexpr float16& operator-=(A b) { return *this = float16(*this - b); }
   template <typename A>
-  constexpr float16& operator*=(A b) { return *this = float16(*this * b); }
+  [[gnu::always_inline]] constexpr float16& operator*=(A b) { return *this = float16(*this * b); }
   template <typename A>
-  constexpr float16& operator/=(A b) { return *this = float16(*this / b); }
+  [[gnu::always_inline]] constexpr float16& operator/=(A b) { return *this = float16(*this / b); }
 
  private:
   template <arithmetic A>
-  static constexpr uint16_t encode_value(A value) {
+  [[gnu::always_inline]] static constexpr uint16_t encode_value(A value) {
     if constexpr (std::is_same_v<A, float>) {
       if constexpr (&Format == &fp16_format) return float_to_fp16(value);
       return float_to_bf16(value);
@@ -92,11 +93,11 @@ using common_with = std::conditional_t<std::is_floating_point_v<A>, A, float16<F
 
 #define TILEVL_HOST_MIXED_OPERATOR(OP, RESULT)                         \
   template <const float_format& F, arithmetic A>                       \
-  constexpr RESULT operator OP(float16<F> a, A b) {                    \
+  [[gnu::always_inline]] constexpr RESULT operator OP(float16<F> a, A b) {                    \
     return static_cast<common_with<F, A>>(a) OP static_cast<common_with<F, A>>(b); \
   }                                                                    \
   template <const float_format& F, arithmetic A>                       \
-  constexpr RESULT operator OP(A a, float16<F> b) {                    \
+  [[gnu::always_inline]] constexpr RESULT operator OP(A a, float16<F> b) {                    \
     return static_cast<common_with<F, A>>(a) OP static_cast<common_with<F, A>>(b); \
   }
 #define TILEVL_HOST_COMMON common_with<F, A>
@@ -115,7 +116,7 @@ TILEVL_HOST_MIXED_OPERATOR(>=, bool)
 
 // Nearest even, with values past the largest finite one and infinities set to it and NaN kept: the scalar casts' rule.
 template <const float_format& Format>
-constexpr uint8_t encode_satfinite(float value) {
+TILEVL_HOST_PURE constexpr uint8_t encode_satfinite(float value) {
   if (value != value) return static_cast<uint8_t>(Format.nan_bits());
   return static_cast<uint8_t>(encode(Format, value, rounding::nearest_even, true));
 }
@@ -126,14 +127,14 @@ struct float8 {
   uint8_t bits;
 
   float8() = default;
-  explicit constexpr float8(float value) : bits(encode_satfinite<Format>(value)) {}
-  explicit constexpr operator float() const { return static_cast<float>(decode(Format, bits)); }
+  [[gnu::always_inline]] explicit constexpr float8(float value) : bits(encode_satfinite<Format>(value)) {}
+  [[gnu::always_inline]] explicit constexpr operator float() const { return static_cast<float>(decode(Format, bits)); }
 };
 
 // A power of two with bias 127; 0xff is NaN. Only a scale, so it has no conversion from float.
 struct float8_scale {
   uint8_t bits;
-  explicit operator float() const { return bits == 0xff ? std::nanf("") : std::ldexp(1.0f, bits - 127); }
+  [[gnu::always_inline]] explicit operator float() const { return bits == 0xff ? std::nanf("") : std::ldexp(1.0f, bits - 127); }
 };
 
 // Two 4-bit floats in a byte, the first in the low half.

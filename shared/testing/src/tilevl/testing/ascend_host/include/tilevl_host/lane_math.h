@@ -3,8 +3,9 @@
 
 #include <cmath>
 
-#include "tilevl_host/half.h"
-#include "tilevl_host/vector_issue.h"
+#include "tilevl_host/faults.h"
+#include "tilevl_host/registers.h"
+#include "tilevl_host/vector_options.h"
 
 namespace tilevl_host {
 
@@ -18,28 +19,51 @@ inline constexpr bool is_floating = std::is_same_v<T, float> || is_float16<T>;
 template <typename T>
 using wrapping = std::conditional_t<is_floating<T>, T, std::make_unsigned_t<std::conditional_t<is_floating<T>, int, T>>>;
 
+// Options about what a result past the type's range becomes.
+template <typename T, typename Wide>
+[[gnu::always_inline]] inline T settled(Wide exact) {
+  if constexpr (is_float16<T>) {
+    if (options().float16_results_saturate) return T::from_bits(static_cast<uint16_t>(encode(T::format, float(exact), rounding::nearest_even, true)));
+    return T(exact);
+  } else if constexpr (is_floating<T>) {
+    return exact;
+  } else {
+    return options().integer_arithmetic_saturates ? narrow<T>(exact, true) : static_cast<T>(exact);
+  }
+}
+
 template <typename T>
-inline T lane_add(T a, T b) { return static_cast<T>(wrapping<T>(a) + wrapping<T>(b)); }
+[[gnu::always_inline]] inline T lane_add(T a, T b) {
+  if constexpr (is_floating<T>) return settled<T>(float(a) + float(b));
+  else if constexpr (sizeof(T) < 8) return settled<T>(int64_t{a} + int64_t{b});
+  else return static_cast<T>(wrapping<T>(a) + wrapping<T>(b));
+}
 template <typename T>
-inline T lane_sub(T a, T b) { return static_cast<T>(wrapping<T>(a) - wrapping<T>(b)); }
+[[gnu::always_inline]] inline T lane_sub(T a, T b) {
+  if constexpr (is_floating<T>) return settled<T>(float(a) - float(b));
+  else if constexpr (sizeof(T) < 8) return settled<T>(int64_t{a} - int64_t{b});
+  else return static_cast<T>(wrapping<T>(a) - wrapping<T>(b));
+}
 template <typename T>
-inline T lane_mul(T a, T b) {
-  if constexpr (is_floating<T>) return a * b;
-  else return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+[[gnu::always_inline]] inline T lane_mul(T a, T b) {
+  if constexpr (is_floating<T>) return settled<T>(float(a) * float(b));
+  else if constexpr (std::is_signed_v<T> && sizeof(T) < 8) return settled<T>(int64_t{a} * int64_t{b});
+  else if constexpr (sizeof(T) < 8) return settled<T>(uint64_t{a} * uint64_t{b});
+  else return static_cast<T>(wrapping<T>(a) * wrapping<T>(b));
 }
 
 // A subnormal becomes a zero of its sign where the unit is said to flush and the option agrees.
-inline float flushed(float value) {
+[[gnu::always_inline]] inline float flushed(float value) {
   if (options().flush_subnormals && std::fpclassify(value) == FP_SUBNORMAL) return std::copysign(0.0f, value);
   return value;
 }
 
 template <typename T>
-inline T lane_div(T a, T b) {
+[[gnu::always_inline]] inline T lane_div(T a, T b) {
   if constexpr (std::is_same_v<T, float>) {
     return flushed(flushed(a) / flushed(b));
   } else if constexpr (is_floating<T>) {
-    return a / b;
+    return settled<T>(float(a) / float(b));
   } else {
     if (b == 0) return options().integer_division_by_zero_gives_zero ? T(0) : static_cast<T>(~T(0));
     if constexpr (std::is_signed_v<T>) {
@@ -51,7 +75,7 @@ inline T lane_div(T a, T b) {
 
 // NaN if either is NaN; +0 is above -0.
 template <typename T>
-inline T lane_max(T a, T b) {
+[[gnu::always_inline]] inline T lane_max(T a, T b) {
   if constexpr (is_floating<T>) {
     const float x = a, y = b;
     if (x != x) return a;
@@ -63,7 +87,7 @@ inline T lane_max(T a, T b) {
   }
 }
 template <typename T>
-inline T lane_min(T a, T b) {
+[[gnu::always_inline]] inline T lane_min(T a, T b) {
   if constexpr (is_floating<T>) {
     const float x = a, y = b;
     if (x != x) return a;
@@ -76,24 +100,24 @@ inline T lane_min(T a, T b) {
 }
 
 template <typename T>
-inline T lane_abs(T a) {
+[[gnu::always_inline]] inline T lane_abs(T a) {
   if constexpr (is_floating<T>) return static_cast<T>(std::fabs(static_cast<float>(a)));
   else if constexpr (std::is_signed_v<T>) return a < 0 ? static_cast<T>(wrapping<T>(0) - wrapping<T>(a)) : a;
   else return a;
 }
 template <typename T>
-inline T lane_neg(T a) {
+[[gnu::always_inline]] inline T lane_neg(T a) {
   if constexpr (is_floating<T>) return static_cast<T>(-a);
   else return static_cast<T>(wrapping<T>(0) - wrapping<T>(a));
 }
 // abs(a - b); of integers the distance itself, which wraps to the type.
 template <typename T>
-inline T lane_abs_sub(T a, T b) {
+[[gnu::always_inline]] inline T lane_abs_sub(T a, T b) {
   if constexpr (is_floating<T>) return lane_abs(lane_sub(a, b));
   else return a > b ? lane_sub(a, b) : lane_sub(b, a);
 }
 template <typename T>
-inline T lane_relu(T a) {
+[[gnu::always_inline]] inline T lane_relu(T a) {
   if constexpr (is_floating<T>) {
     const float x = a;
     return x != x || x > 0.0f ? a : T(0.0f);
@@ -102,13 +126,13 @@ inline T lane_relu(T a) {
   }
 }
 template <typename T>
-inline T lane_prelu(T a, T slope) {
+[[gnu::always_inline]] inline T lane_prelu(T a, T slope) {
   return static_cast<float>(a) > 0.0f ? a : lane_mul(a, slope);
 }
 
 // a * b + c with one rounding (or two, by the option).
 template <typename T>
-inline T lane_fma(T a, T b, T c) {
+[[gnu::always_inline]] inline T lane_fma(T a, T b, T c) {
   if constexpr (!is_floating<T>) {
     return lane_add(lane_mul(a, b), c);
   } else if (!options().fused_multiply_add) {
@@ -116,44 +140,69 @@ inline T lane_fma(T a, T b, T c) {
   } else if constexpr (std::is_same_v<T, float>) {
     return std::fma(a, b, c);
   } else {
-    return T(fused_for_rounding(float(a), float(b), float(c)));
+    const double odd = fused_for_rounding(float(a), float(b), float(c));
+    return T::from_bits(static_cast<uint16_t>(
+        encode(T::format, odd, rounding::nearest_even, options().float16_results_saturate != 0)));
   }
 }
 
 template <typename T>
-inline T lane_exp(T a) {
+[[gnu::always_inline]] inline T lane_exp(T a) {
   if constexpr (std::is_same_v<T, float>) return flushed(std::exp(flushed(a)));
   else return T(std::exp(static_cast<float>(a)));
 }
 template <typename T>
-inline T lane_ln(T a) {
+[[gnu::always_inline]] inline T lane_ln(T a) {
   if constexpr (std::is_same_v<T, float>) return std::log(flushed(a));
   else return T(std::log(static_cast<float>(a)));
 }
 template <typename T>
-inline T lane_sqrt(T a) {
+[[gnu::always_inline]] inline T lane_sqrt(T a) {
   if constexpr (std::is_same_v<T, float>) return std::sqrt(flushed(a));
   else return T(std::sqrt(static_cast<float>(a)));
 }
 // exp(a - b) of f32, the difference rounded to f32 first or kept exact, by the option; f16 operands give f16.
 template <typename T>
-inline T lane_exp_sub(T a, T b) {
+[[gnu::always_inline]] inline T lane_exp_sub(T a, T b) {
   if (options().exp_sub_rounds_difference) return lane_exp(lane_sub(a, b));
   const double difference = static_cast<double>(static_cast<float>(a)) - static_cast<double>(static_cast<float>(b));
   const float result = static_cast<float>(std::exp(difference));
   return std::is_same_v<T, float> ? T(flushed(result)) : T(result);
 }
 
+template <typename T>
+using bits_of = word<static_cast<int>(sizeof(T))>;
+template <typename T, typename F>
+[[gnu::always_inline]] inline T on_bits(T a, T b, F f) {
+  return std::bit_cast<T>(static_cast<bits_of<T>>(f(std::bit_cast<bits_of<T>>(a), std::bit_cast<bits_of<T>>(b))));
+}
+template <typename T>
+[[gnu::always_inline]] inline T lane_and(T a, T b) {
+  return on_bits(a, b, [](auto x, auto y) TILEVL_HOST_LANE { return x & y; });
+}
+template <typename T>
+[[gnu::always_inline]] inline T lane_or(T a, T b) {
+  return on_bits(a, b, [](auto x, auto y) TILEVL_HOST_LANE { return x | y; });
+}
+template <typename T>
+[[gnu::always_inline]] inline T lane_xor(T a, T b) {
+  return on_bits(a, b, [](auto x, auto y) TILEVL_HOST_LANE { return x ^ y; });
+}
+template <typename T>
+[[gnu::always_inline]] inline T lane_not(T a) {
+  return on_bits(a, a, [](auto x, auto) TILEVL_HOST_LANE { return ~x; });
+}
+
 // An amount past the width leaves 0, or the sign. A negative amount is undefined: reported.
 template <typename T, typename A>
-inline T lane_shift_left(T a, A amount) {
-  if (amount < A(0)) report_vector_fault("shift", "a shift amount must be at least 0");
+[[gnu::always_inline]] inline T lane_shift_left(T a, A amount) {
+  if (amount < A(0)) fault("range", "shift: amount must be at least 0, got %lld", static_cast<long long>(amount));
   if (amount >= A(8 * sizeof(T))) return T(0);
   return static_cast<T>(static_cast<uint64_t>(a) << amount);
 }
 template <typename T, typename A>
-inline T lane_shift_right(T a, A amount) {
-  if (amount < A(0)) report_vector_fault("shift", "a shift amount must be at least 0");
+[[gnu::always_inline]] inline T lane_shift_right(T a, A amount) {
+  if (amount < A(0)) fault("range", "shift: amount must be at least 0, got %lld", static_cast<long long>(amount));
   if (amount >= A(8 * sizeof(T))) return a < T(0) ? static_cast<T>(-1) : T(0);
   return static_cast<T>(a >> amount);
 }

@@ -1,21 +1,22 @@
 // Creating, combining and rearranging masks.
 #pragma once
 
+#include "tilevl_host/counters.h"
 #include "tilevl_host/registers.h"
 #include "tilevl_host/tags.h"
-#include "tilevl_host/vector_issue.h"
+#include "tilevl_host/vector_options.h"
 
 namespace tilevl_host {
 
 // Sets a lane of Bytes bytes. Whether creation sets the whole group or its lowest bit only is an option.
 template <int Bytes>
-inline void set_lane(vector_bool& mask, int lane) {
+[[gnu::always_inline]] inline void set_lane(vector_bool& mask, int lane) {
   const int width = options().mask_fills_group ? Bytes : 1;
   for (int bit = 0; bit < width; ++bit) mask.set_bit(lane * Bytes + bit);
 }
 
 template <int Bytes, typename Predicate>
-inline vector_bool mask_where(Predicate predicate) {
+TILEVL_HOST_REGISTER_OP vector_bool mask_where(Predicate predicate) {
   vector_bool mask = vector_bool::none();
   for (int lane = 0; lane < register_bytes / Bytes; ++lane)
     if (predicate(lane)) set_lane<Bytes>(mask, lane);
@@ -23,7 +24,7 @@ inline vector_bool mask_where(Predicate predicate) {
 }
 
 template <int Bytes>
-inline vector_bool first_lanes(uint32_t count) {
+TILEVL_HOST_REGISTER_OP vector_bool first_lanes(uint32_t count) {
   const uint64_t kept = options().mask_fills_group ? ~uint64_t{0} : vector_bool::lane_bits<Bytes>;
   const int limit = static_cast<int>(count < 256u / Bytes ? count : 256u / Bytes) * Bytes;
   vector_bool mask;
@@ -35,8 +36,8 @@ inline vector_bool first_lanes(uint32_t count) {
 }
 
 template <int Bytes>
-inline vector_bool create_mask(mask_pattern pattern) {
-  issue(vector_kind::mask);
+TILEVL_HOST_REGISTER_OP vector_bool create_mask(mask_pattern pattern) {
+  count_vector(Vector::mask);
   constexpr int lanes = register_bytes / Bytes;
   switch (pattern) {
     case mask_pattern::all: return first_lanes<Bytes>(lanes);
@@ -52,16 +53,16 @@ inline vector_bool create_mask(mask_pattern pattern) {
     case mask_pattern::vl128: return first_lanes<Bytes>(128);
     case mask_pattern::half: return first_lanes<Bytes>(lanes / 2);
     case mask_pattern::quarter: return first_lanes<Bytes>(lanes / 4);
-    case mask_pattern::every3: return mask_where<Bytes>([](int lane) { return lane % 3 == 0; });
-    case mask_pattern::every4: return mask_where<Bytes>([](int lane) { return lane % 4 == 0; });
+    case mask_pattern::every3: return mask_where<Bytes>([](int lane) TILEVL_HOST_LANE { return lane % 3 == 0; });
+    case mask_pattern::every4: return mask_where<Bytes>([](int lane) TILEVL_HOST_LANE { return lane % 4 == 0; });
   }
   return vector_bool::none();
 }
 
 // Lanes [0, min(left, lanes)), and `left` counts down by a register's lanes.
 template <int Bytes>
-inline vector_bool update_mask(uint32_t& left) {
-  issue(vector_kind::mask);
+TILEVL_HOST_REGISTER_OP vector_bool update_mask(uint32_t& left) {
+  count_vector(Vector::mask);
   constexpr uint32_t lanes = register_bytes / Bytes;
   const vector_bool mask = first_lanes<Bytes>(left);
   left = left > lanes ? left - lanes : 0;
@@ -70,8 +71,8 @@ inline vector_bool update_mask(uint32_t& left) {
 
 // Groups of Bytes bits of two masks, interleaved: 2i from a, 2i + 1 from b, the first half of the result in d0.
 template <int Bytes>
-inline void interleave_masks(vector_bool& d0, vector_bool& d1, vector_bool a, vector_bool b) {
-  issue(vector_kind::mask);
+TILEVL_HOST_REGISTER_OP void interleave_masks(vector_bool& d0, vector_bool& d1, vector_bool a, vector_bool b) {
+  count_vector(Vector::mask);
   for (int bit = 0; bit < 256; ++bit) {
     const int group = bit / Bytes, target = (2 * group) * Bytes + bit % Bytes;
     (target < 256 ? d0 : d1).set_bit(target % 256, a.bit(bit));
@@ -80,8 +81,8 @@ inline void interleave_masks(vector_bool& d0, vector_bool& d1, vector_bool a, ve
 }
 
 template <int Bytes>
-inline void deinterleave_masks(vector_bool& d0, vector_bool& d1, vector_bool a, vector_bool b) {
-  issue(vector_kind::mask);
+TILEVL_HOST_REGISTER_OP void deinterleave_masks(vector_bool& d0, vector_bool& d1, vector_bool a, vector_bool b) {
+  count_vector(Vector::mask);
   for (int bit = 0; bit < 256; ++bit) {
     const int group = bit / Bytes, source = (2 * group) * Bytes + bit % Bytes;
     d0.set_bit(bit, (source < 256 ? a : b).bit(source % 256));
@@ -90,21 +91,19 @@ inline void deinterleave_masks(vector_bool& d0, vector_bool& d1, vector_bool a, 
 }
 
 template <typename F>
-inline void combine_masks(vector_bool& dst, vector_bool mask, F combine) {
-  issue(vector_kind::mask);
+TILEVL_HOST_REGISTER_OP void combine_masks(vector_bool& dst, vector_bool mask, F combine) {
+  count_vector(Vector::mask);
   for (int i = 0; i < 4; ++i) dst.words[i] = combine(i) & mask.words[i];
 }
 
 // The even bits, packed from bit `first` on; the other half is cleared.
-inline void pack_mask(vector_bool& dst, vector_bool src, int first) {
-  issue(vector_kind::mask);
+TILEVL_HOST_REGISTER_OP inline void pack_mask(vector_bool& dst, vector_bool src, int first) {
   dst = vector_bool::none();
   for (int i = 0; i < 128; ++i) dst.set_bit(first + i, src.bit(2 * i));
 }
 
 // Each bit from `first` on becomes two, the upper one cleared.
-inline void unpack_mask(vector_bool& dst, vector_bool src, int first) {
-  issue(vector_kind::mask);
+TILEVL_HOST_REGISTER_OP inline void unpack_mask(vector_bool& dst, vector_bool src, int first) {
   dst = vector_bool::none();
   for (int i = 0; i < 128; ++i) dst.set_bit(2 * i, src.bit(first + i));
 }
@@ -119,19 +118,19 @@ inline vector_bool asc_update_mask_b16(uint32_t& left) { return tilevl_host::upd
 inline vector_bool asc_update_mask_b32(uint32_t& left) { return tilevl_host::update_mask<4>(left); }
 
 inline void asc_and(vector_bool& dst, vector_bool a, vector_bool b, vector_bool mask) {
-  tilevl_host::combine_masks(dst, mask, [&](int i) { return a.words[i] & b.words[i]; });
+  tilevl_host::combine_masks(dst, mask, [&](int i) TILEVL_HOST_LANE { return a.words[i] & b.words[i]; });
 }
 inline void asc_or(vector_bool& dst, vector_bool a, vector_bool b, vector_bool mask) {
-  tilevl_host::combine_masks(dst, mask, [&](int i) { return a.words[i] | b.words[i]; });
+  tilevl_host::combine_masks(dst, mask, [&](int i) TILEVL_HOST_LANE { return a.words[i] | b.words[i]; });
 }
 inline void asc_xor(vector_bool& dst, vector_bool a, vector_bool b, vector_bool mask) {
-  tilevl_host::combine_masks(dst, mask, [&](int i) { return a.words[i] ^ b.words[i]; });
+  tilevl_host::combine_masks(dst, mask, [&](int i) TILEVL_HOST_LANE { return a.words[i] ^ b.words[i]; });
 }
 inline void asc_not(vector_bool& dst, vector_bool a, vector_bool mask) {
-  tilevl_host::combine_masks(dst, mask, [&](int i) { return ~a.words[i]; });
+  tilevl_host::combine_masks(dst, mask, [&](int i) TILEVL_HOST_LANE { return ~a.words[i]; });
 }
 inline void asc_select(vector_bool& dst, vector_bool a, vector_bool b, vector_bool mask) {
-  tilevl_host::issue(tilevl_host::vector_kind::mask);
+  tilevl_host::count_vector(tilevl_host::Vector::mask);
   for (int i = 0; i < 4; ++i) dst.words[i] = (a.words[i] & mask.words[i]) | (b.words[i] & ~mask.words[i]);
 }
 
@@ -147,7 +146,19 @@ TILEVL_HOST_MASK_PAIR(b16, 2)
 TILEVL_HOST_MASK_PAIR(b32, 4)
 #undef TILEVL_HOST_MASK_PAIR
 
-inline void asc_pack_to_low(vector_bool& dst, vector_bool src) { tilevl_host::pack_mask(dst, src, 0); }
-inline void asc_pack_to_high(vector_bool& dst, vector_bool src) { tilevl_host::pack_mask(dst, src, 128); }
-inline void asc_unpack_lower(vector_bool& dst, vector_bool src) { tilevl_host::unpack_mask(dst, src, 0); }
-inline void asc_unpack_upper(vector_bool& dst, vector_bool src) { tilevl_host::unpack_mask(dst, src, 128); }
+inline void asc_pack_to_low(vector_bool& dst, vector_bool src) {
+  tilevl_host::count_vector(tilevl_host::Vector::mask);
+  tilevl_host::pack_mask(dst, src, 0);
+}
+inline void asc_pack_to_high(vector_bool& dst, vector_bool src) {
+  tilevl_host::count_vector(tilevl_host::Vector::mask);
+  tilevl_host::pack_mask(dst, src, 128);
+}
+inline void asc_unpack_lower(vector_bool& dst, vector_bool src) {
+  tilevl_host::count_vector(tilevl_host::Vector::mask);
+  tilevl_host::unpack_mask(dst, src, 0);
+}
+inline void asc_unpack_upper(vector_bool& dst, vector_bool src) {
+  tilevl_host::count_vector(tilevl_host::Vector::mask);
+  tilevl_host::unpack_mask(dst, src, 128);
+}

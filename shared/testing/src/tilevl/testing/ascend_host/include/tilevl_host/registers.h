@@ -19,7 +19,7 @@ struct alignas(64) vector_register {
 };
 
 template <typename To, typename From>
-inline vector_register<To> register_cast(const vector_register<From>& from) {
+[[gnu::always_inline]] inline vector_register<To> register_cast(const vector_register<From>& from) {
   return std::bit_cast<vector_register<To>>(from);
 }
 
@@ -66,16 +66,16 @@ using vector_uint64_t = vector_u64;
 struct alignas(32) vector_bool {
   uint64_t words[4];
 
-  static constexpr vector_bool none() { return {{0, 0, 0, 0}}; }
+  [[gnu::always_inline]] static constexpr vector_bool none() { return {{0, 0, 0, 0}}; }
 
-  bool bit(int index) const { return (words[index >> 6] >> (index & 63)) & 1u; }
-  void set_bit(int index, bool value = true) {
+  [[gnu::always_inline]] bool bit(int index) const { return (words[index >> 6] >> (index & 63)) & 1u; }
+  [[gnu::always_inline]] void set_bit(int index, bool value = true) {
     const uint64_t one = uint64_t{1} << (index & 63);
     words[index >> 6] = value ? words[index >> 6] | one : words[index >> 6] & ~one;
   }
 
   template <typename T>
-  bool active(int lane) const { return bit(lane * static_cast<int>(sizeof(T))); }
+  [[gnu::always_inline]] bool active(int lane) const { return bit(lane * static_cast<int>(sizeof(T))); }
 
   // The bits that lanes of Bytes bytes look at, in one word of the mask.
   template <int Bytes>
@@ -84,7 +84,7 @@ struct alignas(32) vector_bool {
                                         : Bytes == 4 ? 0x1111111111111111u
                                                      : 0x0101010101010101u;
   template <typename T>
-  bool all_active() const {
+  [[gnu::always_inline]] bool all_active() const {
     constexpr uint64_t looked_at = lane_bits<static_cast<int>(sizeof(T))>;
     return (words[0] & words[1] & words[2] & words[3] & looked_at) == looked_at;
   }
