@@ -171,10 +171,10 @@ template <typename T>
 }
 
 template <typename T>
-using bits_of = word<static_cast<int>(sizeof(T))>;
+using lane_bits_of = word<static_cast<int>(sizeof(T))>;
 template <typename T, typename F>
 [[gnu::always_inline]] inline T on_bits(T a, T b, F f) {
-  return std::bit_cast<T>(static_cast<bits_of<T>>(f(std::bit_cast<bits_of<T>>(a), std::bit_cast<bits_of<T>>(b))));
+  return std::bit_cast<T>(static_cast<lane_bits_of<T>>(f(std::bit_cast<lane_bits_of<T>>(a), std::bit_cast<lane_bits_of<T>>(b))));
 }
 template <typename T>
 [[gnu::always_inline]] inline T lane_and(T a, T b) {
