@@ -179,5 +179,10 @@ def tilevl_packages(_scene: Scene) -> Check:
     listed = ", ".join(f"{package.name} {package.version}" for package in packages)
     if not any(package.ops for package in packages):
         evidence = f"{listed or f'{requirements.CORE} {core}'}; no op is installed"
-        return Check(name, "warning", evidence, "Install the ops that you use: pip install tilevl-bmp-to-patches, say")
+        return Check(
+            name,
+            "warning",
+            evidence,
+            "Install the ops that you use, as with pip install tilevl-bmp-to-patches",
+        )
     return Check(name, "ok", listed)

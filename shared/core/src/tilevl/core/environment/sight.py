@@ -85,7 +85,7 @@ class Sight(Protocol):
 def describe(error: Exception) -> Broken:
     """An error as text: its own line, its root cause, and the library that was missing."""
     root: BaseException = error
-    while (deeper := root.__cause__ or root.__context__) is not None:
+    while (deeper := root.__cause__ or (None if root.__suppress_context__ else root.__context__)) is not None:
         root = deeper
     missing = _MISSING_LIBRARY.search(str(root)) or _MISSING_LIBRARY.search(str(error))
     return Broken(
