@@ -52,7 +52,7 @@ TILEVL_HOST_REGISTER_OP void check_scatter(const vector_register<T>& data, const
     for (int j = 0; j < i; ++j) {
       if (!mask.active<T>(j * step) || index.lane[i] != index.lane[j]) continue;
       if (std::memcmp(&data.lane[i * step], &data.lane[j * step], sizeof(T)) == 0) continue;
-      report("scatter", "asc_scatter: lanes %d and %d write different values to element %u, and one unspecified value wins, %s", j,
+      report("scatter", "asc_scatter: lanes %d and %d write different values to element %u, and one unspecified value wins, at %s", j,
              i, static_cast<unsigned>(index.lane[i]), current_place().text);
       return;
     }

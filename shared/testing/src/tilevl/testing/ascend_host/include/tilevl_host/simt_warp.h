@@ -34,7 +34,7 @@ inline void take_from_lane(Lanes lanes, uint32_t to, uint32_t from, const char* 
     return;
   }
   lanes[to]->operation.result = ~uint64_t{0};
-  report("simt", "%s: lane %u of warp %u reads lane %u, which takes no part: its value is undefined, %s", name, to,
+  report("simt", "%s: lane %u of warp %u reads lane %u, which takes no part: its value is undefined, at %s", name, to,
          lanes[to]->linear / warp_lanes, from, current_place().text);
 }
 

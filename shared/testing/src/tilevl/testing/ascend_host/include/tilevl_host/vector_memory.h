@@ -66,7 +66,7 @@ TILEVL_HOST_REGISTER_OP inline void check_load(const void* address, uint32_t byt
     overlaps |= cell.epoch == stored_bytes.epoch && (cell.bytes & bits_from(inside, count)) != 0;
   });
   if (!overlaps) return;
-  report("vector_order", "%s: reads UB bytes that the same SIMD function stored, without asc_mem_bar(VST_VLD) between, %s", name,
+  report("vector_order", "%s: reads UB bytes that the same SIMD function stored, without asc_mem_bar(VST_VLD) between, at %s", name,
          current_place().text);
 }
 
