@@ -154,15 +154,15 @@ static int run(const Request& request) {
 
 }  // namespace tilevl_host
 
-extern "C" int tilevl_host_launch(const tilevl_host::Request* request) { return tilevl_host::run(*request); }
-extern "C" const char* tilevl_host_outcome(uint64_t* bytes) {
+extern "C" [[gnu::visibility("default")]] int tilevl_host_launch(const tilevl_host::Request* request) { return tilevl_host::run(*request); }
+extern "C" [[gnu::visibility("default")]] const char* tilevl_host_outcome(uint64_t* bytes) {
   *bytes = tilevl_host::outcome.size();
   return tilevl_host::outcome.data();
 }
-extern "C" const uint64_t* tilevl_host_counts(uint64_t* words) {
+extern "C" [[gnu::visibility("default")]] const uint64_t* tilevl_host_counts(uint64_t* words) {
   *words = tilevl_host::count_words.size();
   return tilevl_host::count_words.data();
 }
-extern "C" int tilevl_host_vector_option(const char* name, int value) {
+extern "C" [[gnu::visibility("default")]] int tilevl_host_vector_option(const char* name, int value) {
   return tilevl_host_set_vector_option ? tilevl_host_set_vector_option(name, value) : 0;
 }

@@ -19,6 +19,9 @@ void require_core(CoreKind kind, const char* name);
 // Called as the body of a SIMD function starts: loads and stores of earlier functions are ordered before it (vector_memory.h).
 inline void begin_vector_function();
 
+// At the start of each SIMD function; in vector_memory.h.
+inline void begin_vector_function();
+
 // A call of a SIMD function, as the rewritten source makes it: arguments are evaluated now, the body runs on PIPE_V.
 template <typename Body>
 struct SimdCall {

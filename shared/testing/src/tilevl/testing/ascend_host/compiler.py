@@ -1,0 +1,145 @@
+"""Building kernels with g++, once per content."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from tilevl.core.cache_directory import kernel_cache_directory
+from tilevl.testing.ascend_host.errors import CompilationError, CompilerMissingError, HostModelError
+
+_HERE = Path(__file__).resolve().parent
+INCLUDE = _HERE / "include"
+RUNTIME = _HERE / "runtime"
+
+_COMMON_FLAGS = ("-std=c++20", "-fPIC", "-g1", "-ffp-contract=off", "-fno-strict-aliasing", "-fvisibility=hidden")
+_RUNTIME_FLAGS = (*_COMMON_FLAGS, "-O2", "-Wall", "-Wextra")
+# The callbacks of -fsanitize=thread are the runtime's own: libtsan is not linked.
+_KERNEL_FLAGS = (*_COMMON_FLAGS, "-O1", "-w", "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0")
+_SHOWN_ERRORS = 12
+
+
+@cache
+def compiler() -> Path:
+    """The C++ compiler.
+
+    Raises:
+        CompilerMissingError: there is no g++ on the path.
+    """
+    found = shutil.which("g++")
+    if found is None:
+        raise CompilerMissingError(
+            "ascend_host: needs g++ (12 or newer, for C++20) on PATH to build kernels; install it, such as by `apt-get install g++`"
+        )
+    return Path(found)
+
+
+@cache
+def _compiler_version() -> str:
+    return subprocess.run([str(compiler()), "--version"], capture_output=True, text=True, check=True).stdout
+
+
+@cache
+def template_directory() -> Path:
+    """The folder that holds ``tl_templates`` in the installed TileLang.
+
+    Raises:
+        HostModelError: TileLang isn't installed, or has no Ascend templates.
+    """
+    spec = importlib.util.find_spec("tilelang")
+    if spec is None or spec.origin is None:
+        raise HostModelError("ascend_host: needs TileLang for its templates; install it, such as by `pip install tilelang`")
+    folder = Path(spec.origin).parent / "src"
+    if not (folder / "tl_templates" / "ascend" / "common.h").is_file():
+        raise HostModelError(f"ascend_host: the installed TileLang has no Ascend templates in {folder}")
+    return folder
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in sorted(folder.rglob("*")) if path.suffix in (".h", ".cpp"))
+
+
+def _digest(parts: Sequence[str], folders: Sequence[Path]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode() + b"\0")
+    for folder in folders:
+        for path in _files(folder):
+            digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:32]
+
+
+def _run(command: Sequence[str], what: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode == 0:
+        return
+    lines = done.stderr.splitlines()
+    errors = [line for line in lines if "error:" in line] or lines
+    raise CompilationError(f"ascend_host: {what} does not compile:\n" + "\n".join(errors[:_SHOWN_ERRORS]))
+
+
+def _built(name: str, build: Callable[[Path], None]) -> Path:
+    """A folder of the cache, filled by ``build`` in another place first: it is there whole or not at all."""
+    parent = kernel_cache_directory() / "ascend_host"
+    folder = parent / name
+    if folder.is_dir():
+        return folder
+    parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=parent))
+    try:
+        build(temporary)
+        try:
+            os.rename(temporary, folder)
+        except OSError:  # another process was faster: its folder holds the same
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return folder
+
+
+@cache
+def _runtime() -> Path:
+    key = _digest([_compiler_version(), *_RUNTIME_FLAGS], [RUNTIME, INCLUDE])
+
+    def build(folder: Path) -> None:
+        command = [str(compiler()), *_RUNTIME_FLAGS, f"-I{INCLUDE}", f"-I{RUNTIME}", "-c", str(RUNTIME / "runtime.cpp")]
+        _run([*command, "-o", str(folder / "runtime.o")], "the runtime")
+
+    return _built(f"runtime-{key}", build) / "runtime.o"
+
+
+@cache
+def _shared_key() -> str:
+    templates = template_directory() / "tl_templates" / "ascend"
+    return _digest([_compiler_version(), *_RUNTIME_FLAGS, *_KERNEL_FLAGS], [RUNTIME, INCLUDE, templates])
+
+
+def build(source: str) -> Path:
+    """Compiles a prepared source.
+
+    Returns:
+        The shared library; ``kernel.cpp`` lies beside it.
+
+    Raises:
+        CompilerMissingError: there is no g++.
+        CompilationError: it refuses the source; the first errors are in the message.
+    """
+    key = _digest([_shared_key(), source], [])
+
+    def compile_and_link(folder: Path) -> None:
+        text, unit, library = folder / "kernel.cpp", folder / "kernel.o", folder / "kernel.so"
+        text.write_text(source)
+        include = [f"-I{INCLUDE}", f"-I{template_directory()}"]
+        _run([str(compiler()), *_KERNEL_FLAGS, *include, "-c", str(text), "-o", str(unit)], "the kernel")
+        _run([str(compiler()), "-shared", "-Wl,-Bsymbolic", str(unit), str(_runtime()), "-o", str(library)], "the library")
+        unit.unlink()
+
+    return _built(key, compile_and_link) / "kernel.so"
