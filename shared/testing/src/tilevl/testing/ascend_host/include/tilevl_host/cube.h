@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "tilevl_host/dma.h"
+#include "tilevl_host/faults.h"
 
 enum asc_dual_dst_mode : int {};
 enum asc_unit_flag_mode : int {};
@@ -70,6 +71,20 @@ TILEVL_HOST_INLINE void asc_mmad(__cc__ Sum* c, __ca__ Input* a, __cb__ Input* b
                                  bool disable_gemv, bool c_matrix_source, bool c_matrix_init_val) {
   tilevl_host::multiply(c, a, b, {m, k, n, !disable_gemv, c_matrix_source, c_matrix_init_val}, tilevl_host::element_kind<Input>(),
                         tilevl_host::element_kind<Sum>());
+}
+
+// Block-scaled operands: named by TileLang's templates, outside this model.
+template <typename... Rest>
+void asc_copy_l12l0a_mx(uint64_t, fp8_e8m0_t*, Rest...) {
+  tilevl_host::fault("range", "asc_copy_l12l0a_mx: block-scaled operands are not modelled");
+}
+template <typename... Rest>
+void asc_copy_l12l0b_mx(uint64_t, fp8_e8m0_t*, Rest...) {
+  tilevl_host::fault("range", "asc_copy_l12l0b_mx: block-scaled operands are not modelled");
+}
+template <typename... Operands>
+void asc_mmad_mx(Operands...) {
+  tilevl_host::fault("range", "asc_mmad_mx: block-scaled operands are not modelled");
 }
 
 TILEVL_HOST_INLINE void asc_enable_hf32() { tilevl_host::set_hf32(true); }
