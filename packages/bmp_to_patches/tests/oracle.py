@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -33,7 +34,7 @@ def round_half_even(value: float, dtype: torch.dtype) -> float:
     rounded = round(exact / step) * step  # Python rounds a fraction's half to even
     if abs(rounded) > largest:
         return float("inf") if exact > 0 else float("-inf")
-    return float(rounded)
+    return math.copysign(float(rounded), value)  # what rounds to 0 keeps its sign
 
 
 @lru_cache
@@ -78,7 +79,9 @@ def bmp_to_patches(
 
 def patch_order(rows: int, columns: int, window: int) -> list[tuple[int, int]]:
     """Windows in raster order, and the patches of each in raster order."""
-    order = []
+    order: list[tuple[int, int]] = []
+    if not rows or not columns:
+        return order
     for top in range(0, rows, window):
         for left in range(0, columns, window):
             order += [(top + y, left + x) for y in range(window) for x in range(window)]
