@@ -130,7 +130,7 @@ def view(address: Any, dtype: str) -> Any:
         address: an ``int64`` parameter of the program.
         dtype: TileLang's name of an element, for example ``int32x4`` for 16 bytes.
     """
-    import tilelang.language as T  # noqa: N812
+    import tilelang.language as T
 
     return T.make_tensor(T.reinterpret("handle", address), (_EVERYWHERE,), dtype)
 
@@ -142,11 +142,16 @@ def widest_unit(bits: int) -> int:
 
 
 def filled(value: int, length: int, device: int) -> torch.Tensor:
-    """An int32 vector on a device, from torch's allocator: inside a graph capture from the graph's own pool.
+    """An int32 vector on a device, for one call; like ``scratch``, but filled."""
+    return torch.full((length,), value, dtype=torch.int32, device=f"cuda:{device}")
+
+
+def scratch(size: int, device: int) -> torch.Tensor:
+    """Bytes on a device, for one call, from torch's allocator: inside a graph capture from the graph's own pool.
 
     It may be dropped as soon as what uses it is launched: torch hands the memory on in the order of the stream.
     """
-    return torch.full((length,), value, dtype=torch.int32, device=f"cuda:{device}")
+    return torch.empty(size, dtype=torch.uint8, device=f"cuda:{device}")
 
 
 class IndexView:
@@ -161,6 +166,6 @@ class IndexView:
         self._wide, self._long, self._int = wide, view(address, "int64"), view(address, "int32")
 
     def __getitem__(self, position: Any) -> Any:
-        import tilelang.language as T  # noqa: N812
+        import tilelang.language as T
 
         return T.if_then_else(self._wide != 0, self._long[position], T.Cast("int64", self._int[position]))

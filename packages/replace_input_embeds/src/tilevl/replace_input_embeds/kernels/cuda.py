@@ -19,6 +19,7 @@ SCANNED = 8192
 
 _THREADS = 128
 _HELD = 4  # units that a thread loads before it stores the first
+_RESIDENT = 12  # blocks of a multiprocessor; keeps registers few, so that 96 KiB are on their way
 _CHUNK = _THREADS * _HELD
 _CLAIM_THREADS = 256
 
@@ -109,6 +110,7 @@ def move_rows() -> Any:
         wide: T.int32,
     ):
         with T.Kernel(count, threads=_THREADS) as block:
+            T.annotate_min_blocks_per_sm(_RESIDENT)
             i = T.int64(block)
             thread = T.int64(T.get_thread_binding())
             rest = (i, thread, rows, tokens, count, width, token_stride, batch_stride, source_stride)

@@ -1,0 +1,113 @@
+"""CUDA: a block counts which image its first and last token lie in, a thread searches between the two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tilelang.language as T
+from torch import Tensor
+
+from tilevl.core.cache import Kernel
+from tilevl.core.cuda import CudaProgram, IndexView, view
+from tilevl.prepare_image_attn_pos_id.contract import MAX_SIDE
+
+_THREADS = 256
+_PAIRS = 2  # pairs of tokens, 16 bytes each, that a thread writes
+TOKENS = _THREADS * _PAIRS * 2  # of a block
+_SHORT = 2**31  # below it, positions are divided as int32, which takes a third of the instructions
+_FAR = 2**62
+
+
+def build() -> Kernel:
+    """The kernel; any index dtypes, window, number of images and tokens."""
+    program = CudaProgram("prepare_image_attn_pos_id", positions)
+
+    def prepare(grid_hw: Tensor, cu_seqlens_vit: Tensor, total_seqlens_vit: int, window: int, out: Tensor) -> None:
+        program(
+            out.get_device(), grid_hw.data_ptr(), cu_seqlens_vit.data_ptr(), out.data_ptr(), grid_hw.shape[0],
+            total_seqlens_vit, window, grid_hw.element_size() == 8, cu_seqlens_vit.element_size() == 8,
+        )  # fmt: skip
+
+    return prepare
+
+
+def positions() -> Any:
+    """The program; a token outside of all images, or of an image whose grid and sums disagree, is at (0, 0)."""
+
+    @T.macro
+    def place(dtype, held, slot, local_long, width_long, window_long):
+        local = T.Cast(dtype, local_long)
+        width = T.Cast(dtype, width_long)
+        window = T.Cast(dtype, window_long)
+        if window == 1:
+            row = T.alloc_var(dtype, init=T.truncdiv(local, width))
+            held[slot] = T.int32(row)
+            held[slot + 1] = T.int32(local - row * width)
+        else:
+            band = T.alloc_var(dtype, init=T.truncdiv(local, width * window))
+            in_band = T.alloc_var(dtype, init=local - band * width * window)
+            tile = T.alloc_var(dtype, init=T.truncdiv(in_band, window * window))
+            in_tile = T.alloc_var(dtype, init=in_band - tile * window * window)
+            row = T.alloc_var(dtype, init=T.truncdiv(in_tile, window))
+            held[slot] = T.int32(band * window + row)
+            held[slot + 1] = T.int32(tile * window + in_tile - row * window)
+
+    @T.prim_func
+    def pos_id_positions(
+        anchor: T.Tensor((1,), "uint8"),
+        grids: T.int64,
+        sums: T.int64,
+        out: T.int64,
+        images: T.int32,
+        total: T.int64,
+        window: T.int64,
+        wide_grids: T.int32,
+        wide_sums: T.int32,
+    ):
+        with T.Kernel(T.ceildiv(total, TOKENS), threads=_THREADS) as block:
+            thread = T.get_thread_binding()
+            grid = IndexView(grids, wide_grids)
+            ends = IndexView(sums, wide_sums)
+            result = view(out, "int32")
+            base = T.int64(block) * TOKENS
+            first = T.alloc_var("int32", init=0)
+            last = T.alloc_var("int32", init=0)
+            for step in T.serial(T.ceildiv(images, _THREADS)):
+                image = step * _THREADS + thread
+                end = T.alloc_var("int64", init=_FAR)
+                if image < images:
+                    end = ends[image + 1]
+                first += T.syncthreads_count(end <= base)
+                last += T.syncthreads_count(end < base + TOKENS)
+            held = T.alloc_local((4,), "int32")
+            for pair in T.serial(_PAIRS):
+                token = base + (pair * _THREADS + thread) * 2
+                for k in T.unroll(2):
+                    held[2 * k] = 0
+                    held[2 * k + 1] = 0
+                    low = T.alloc_var("int32", init=first)
+                    high = T.alloc_var("int32", init=last)
+                    while low < high:
+                        middle = (low + high) >> 1
+                        if ends[middle + 1] <= token + k:
+                            low = middle + 1
+                        else:
+                            high = middle
+                    if low < images:
+                        height = T.alloc_var("int64", init=grid[2 * low])
+                        width = T.alloc_var("int64", init=grid[2 * low + 1])
+                        local = T.alloc_var("int64", init=token + k - ends[low])
+                        if height > 0 and width > 0 and height <= MAX_SIDE and width <= MAX_SIDE and local >= 0:
+                            if local < height * width:
+                                if height * width < _SHORT and width * window < _SHORT:
+                                    place("int32", held, 2 * k, local, width, window)
+                                else:
+                                    place("int64", held, 2 * k, local, width, window)
+                if token + 1 < total:
+                    for v in T.vectorized(4):
+                        result[token * 2 + v] = held[v]
+                elif token < total:
+                    for v in T.vectorized(2):
+                        result[token * 2 + v] = held[v]
+
+    return pos_id_positions
