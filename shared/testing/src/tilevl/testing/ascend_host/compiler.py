@@ -122,6 +122,23 @@ def _shared_key() -> str:
     return _digest([_compiler_version(), *_RUNTIME_FLAGS, *_KERNEL_FLAGS], [RUNTIME, INCLUDE, templates])
 
 
+@cache
+def _headers() -> Path:
+    """A precompiled header: most of the time of a small kernel goes into the headers otherwise."""
+
+    def build(folder: Path) -> None:
+        header = folder / "headers.h"
+        header.write_text("#include <tl_templates/ascend/common.h>\n")
+        command = [str(compiler()), *_KERNEL_FLAGS, *_include_flags(), "-x", "c++-header", str(header)]
+        _run([*command, "-o", f"{header}.gch"], "the header of TileLang's templates")
+
+    return _built(f"headers-{_shared_key()}", build) / "headers.h"
+
+
+def _include_flags() -> list[str]:
+    return [f"-I{INCLUDE}", f"-I{template_directory()}"]
+
+
 def build(source: str) -> Path:
     """Compiles a prepared source.
 
@@ -137,7 +154,7 @@ def build(source: str) -> Path:
     def compile_and_link(folder: Path) -> None:
         text, unit, library = folder / "kernel.cpp", folder / "kernel.o", folder / "kernel.so"
         text.write_text(source)
-        include = [f"-I{INCLUDE}", f"-I{template_directory()}"]
+        include = [*_include_flags(), "-include", str(_headers())]
         _run([str(compiler()), *_KERNEL_FLAGS, *include, "-c", str(text), "-o", str(unit)], "the kernel")
         _run([str(compiler()), "-shared", "-Wl,-Bsymbolic", str(unit), str(_runtime()), "-o", str(library)], "the library")
         unit.unlink()

@@ -21,7 +21,13 @@ static const Clock& clock_now() { return acting.core->clock[acting.lane]; }
 // A place for messages: that of the instruction, or the code that made the access itself.
 static const void* place_here(const void* own) { return acting.place ? acting.place : own; }
 
+// One report for two places, however many cells they share.
+static bool seen(uint32_t other, uint32_t mine, int what) {
+  return !launch->seen.insert({other, mine, static_cast<uint32_t>(what)}).second;
+}
+
 static void hazard(const Memory& memory, uint32_t cell, int other, const Record& record, bool other_writes, Access access, const void* pc) {
+  if (seen(record.place, place_code(pc), other_writes * 2 + (access != Access::read))) return;
   const char* const mine = access == Access::read ? "read" : "written";
   report("hazard", "%s of %s, bytes %u to %u: %s by %s at %s and %s by %s at %s with no flag, lock or barrier between them",
          kSpaceNames[static_cast<int>(memory.space)], kCoreNames[memory.owner], cell * 32, cell * 32 + 32,
@@ -96,6 +102,7 @@ void touch_scratch(Memory& memory, int64_t offset, int64_t bytes, Access access,
 }
 
 static void gm_hazard(const Allocation& allocation, int64_t cell, const GmRecord& record, bool other_writes, Access access, const void* pc) {
+  if (seen(record.place, place_code(pc), 4 + other_writes * 2 + (access != Access::read))) return;
   const char* name = "a tensor";
   for (const Tensor& tensor : launch->tensors) {
     if (&launch->allocations[tensor.allocation] == &allocation && cell * 32 < tensor.end && cell * 32 + 32 > tensor.begin) name = tensor.name.c_str();

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -190,7 +190,7 @@ struct Launch {
   std::vector<std::unique_ptr<Group>> active;
   std::vector<Tensor> tensors;
   std::vector<Allocation> allocations;
-  std::map<std::pair<std::string, uint64_t>, int> seen;
+  std::set<std::array<uint32_t, 3>> seen;  // pairs of places that a hazard was reported for
   std::vector<std::string> reports;
   std::string fault;
   std::vector<std::pair<std::pair<int, int>, Counts>> counts;  // (block, core)
