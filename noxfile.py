@@ -75,7 +75,7 @@ def api(session: nox.Session, op: str) -> None:
 
 @nox.session(default=False)
 def build(session: nox.Session) -> None:
-    """Wheels and sdists of all packages, or of those named (-- core), into wheelhouse/."""
+    """Wheels and sdists of all packages, or of some (-- core), into wheelhouse/."""
     session.run(str(stack.base()), "tools/build.py", *session.posargs)
 
 

@@ -78,7 +78,8 @@ def run_pytest(session: nox.Session, *paths: str, target: str | None = None) -> 
     folder = os.environ.get(results.FOLDER)
     if folder:
         arguments.append(f"--junit-xml={Path(folder) / results.file_name(session.name)}")
-    session.run(str(stack.tests()), "-m", "pytest", *paths, *arguments, *session.posargs)
+    inner = {stack.MACHINE_PYTHON: stack.machine_python()}  # for the tests that run nox themselves
+    session.run(str(stack.tests()), "-m", "pytest", *paths, *arguments, *session.posargs, env=inner)
 
 
 def refuse_unselected_targets(session: nox.Session) -> None:

@@ -37,6 +37,7 @@ def make(
     interpreter: str = sys.executable,
     over: Sequence[Path] = (),
     with_pip: bool = True,
+    keep: bool = False,
 ) -> Path:
     """The Python of a virtual environment, which is made unless a finished one with this key is there.
 
@@ -47,26 +48,33 @@ def make(
         interpreter: the Python that it is made from.
         over: ``site-packages`` folders below it: what they hold can be imported and counts as installed.
         with_pip: whether it gets a pip of its own, which takes seconds; a folder below may bring one.
+        keep: whether a finished one of this Python with another key is filled on top of what it holds.
     """
     python, made_for = python_of(folder), folder / _KEY_FILE
+    # An environment's Python and the Python that it was made from are one, so that runs inside of runs agree.
+    of_this_python = digest(sys.version, sys.base_prefix) if interpreter == sys.executable else digest(interpreter)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _alone(folder.with_name(f"{folder.name}.lock")):
-        if python.exists() and made_for.is_file() and made_for.read_text(encoding="utf-8") == key:
+        finished = made_for.read_text(encoding="utf-8").split() if python.exists() and made_for.is_file() else []
+        if finished == [of_this_python, key]:
             return python
-        if folder.exists():
-            shutil.rmtree(folder)
-        _create(folder, interpreter, with_pip=with_pip)
+        if keep and finished[:1] == [of_this_python]:
+            made_for.unlink()
+        else:
+            if folder.exists():
+                shutil.rmtree(folder)
+            _create(folder, interpreter, with_pip=with_pip)
         if over:
             lines = [f"import site; site.addsitedir({str(site)!r})\n" for site in over]
             (site_of(python) / _STACK_FILE).write_text("".join(lines), encoding="utf-8")
         fill(python)
-        made_for.write_text(key, encoding="utf-8")
+        made_for.write_text(f"{of_this_python} {key}", encoding="utf-8")
     return python
 
 
 def digest(*parts: str) -> str:
-    """A key for an environment, from all that goes into it; its Python is added."""
-    return hashlib.sha256("\0".join([sys.version, sys.base_prefix, *parts]).encode()).hexdigest()
+    """A key for an environment, from all that goes into it but its Python."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def python_of(folder: Path) -> Path:

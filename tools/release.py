@@ -176,9 +176,7 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         build(made, root, Path(scratch) if options.dry_run else root / "wheelhouse")
     if options.dry_run:
-        print(
-            f"\ndry run: nothing was written; without --dry-run this commits 'Release {made.title}' and tags {made.tag}"
-        )
+        print(f"\ndry run: nothing is written. Without --dry-run: commit 'Release {made.title}', tag {made.tag}")
         return 0
     publish_locally(made, root)
     print(f"\ncommitted and tagged {made.tag}. Left to do: git push --follow-tags, and upload what is in wheelhouse")

@@ -1,7 +1,7 @@
 """The environments of the checks, in layers, so that torch is installed once.
 
-``.nox/base`` holds torch, what the packages require beside it, and the test tools. ``.nox/tests`` lies over it with all
-packages of the tree, editable. ``TILEVL_ENV=system`` puts the machine's own Python below instead: torch, torch_npu,
+``.nox/base`` holds torch, what the packages require beside it, and the test tools. ``.nox/tests-...`` lies over it with
+all packages of the tree, editable. ``TILEVL_ENV=system`` puts the machine's own Python below instead: torch, torch_npu,
 TileLang and all else that is installed there is used as it is, and the base holds what is missing only.
 """
 
@@ -55,7 +55,7 @@ def base() -> Path:
         _say("Installing torch and the test tools into .nox/base (once, some minutes)")
         environments.pip_install(python, "--constraint", str(CONSTRAINTS), *wanted)
 
-    return environments.make(PLACE / "base", key, fill)
+    return environments.make(PLACE / "base", key, fill, keep=True)
 
 
 def tests() -> Path:
@@ -67,11 +67,12 @@ def tests() -> Path:
     ]
 
     def fill(python: Path) -> None:
-        _say("Installing the packages of the tree into .nox/tests, editable")
+        _say("Installing the packages of the tree, editable")
         install_editable(python, packages)
 
     key = environments.digest(*map(str, below), *written)
-    return environments.make(PLACE / _named("tests"), key, fill, over=below, with_pip=False)
+    # One folder for each state of the packages: another may be in use while the tree changes. They are small.
+    return environments.make(PLACE / f"tests-{key[:8]}", key, fill, over=below, with_pip=False)
 
 
 def install_editable(python: Path, packages: list[tree.Package]) -> None:
@@ -113,11 +114,7 @@ def _base_over_machine(wanted: list[str]) -> Path:
         environments.pip_install(python, "--constraint", str(constraints), *wanted)
 
     key = environments.digest(*wanted, *pins, *map(str, below))
-    return environments.make(PLACE / "base-system", key, fill, interpreter=machine, over=below)
-
-
-def _named(layer: str) -> str:
-    return f"{layer}-system" if uses_system() else layer
+    return environments.make(PLACE / "base-system", key, fill, interpreter=machine, over=below, keep=True)
 
 
 def _say(text: str) -> None:

@@ -127,3 +127,18 @@ def test_a_python_with_pip_but_without_ensurepip_does(tmp_path: Path, monkeypatc
     python = python_without(tmp_path, "ensurepip")
     made = environments.make(tmp_path / "env", "key", lambda python: None, interpreter=python)
     assert asked == [(python, "-m", "pip", "--python", str(made), "pip")]
+
+
+def test_one_that_is_kept_is_filled_on_top_unless_that_was_interrupted(tmp_path: Path) -> None:
+    folder = tmp_path / "env"
+    environments.make(folder, "first", marked, with_pip=False, keep=True)
+
+    def half(python: Path) -> None:
+        raise KeyboardInterrupt
+
+    python = environments.make(folder, "second", lambda python: None, with_pip=False, keep=True)
+    assert run(python, "import marked; print(marked.times)") == "1"
+    with pytest.raises(KeyboardInterrupt):
+        environments.make(folder, "third", half, with_pip=False, keep=True)
+    python = environments.make(folder, "third", lambda python: None, with_pip=False, keep=True)
+    assert run(python, "import importlib.util; print(importlib.util.find_spec('marked'))") == "None"
