@@ -1,0 +1,232 @@
+"""CUDA: a block brings the pixel rows of some patches to shared memory in 16-byte pieces, and writes planes from there.
+
+Values come from a multiply-add in float32 where ``values.multiply_add`` proves it exact for all codes, else from the
+table of exact values. A patch that does not lie in ``pixels`` as a whole gives zeros, and so does a row past the last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import tilelang.language as T
+import torch
+from torch import Tensor
+
+from tilevl.bmp_to_patches import values
+from tilevl.core.cache import Kernel
+from tilevl.core.cuda import WIDEST, CudaProgram, DeviceConstant, IndexView, view
+
+OP = "bmp_to_patches"
+
+_THREADS = 256
+_PIXELS = 2048  # of a block, as far as whole patches come to it
+_IN_FLIGHT = 4  # pieces that a thread loads before it stores the first
+_FAR = 2**62
+
+
+def build(
+    patch_size: int,
+    mean: Sequence[float],
+    std: Sequence[float],
+    bytes_per_pixel: int,
+    window: int,
+    out_dtype: torch.dtype,
+) -> Kernel:
+    """The kernel of a set of constants; patch size, pixel size and dtype of the result choose the program."""
+    proven = values.multiply_add(mean, std, out_dtype)
+    program = program_of(patch_size, bytes_per_pixel, str(out_dtype).removeprefix("torch."), proven is None)
+    constants = (0.0,) * 6 if proven is None else (*proven.scale.tolist(), *proven.bias.tolist())
+    table = DeviceConstant(OP, values.exact_values(mean, std, out_dtype)) if proven is None else None
+
+    def kernel(pixels: Tensor, crops: Tensor, cu_patches: Tensor, total_patches: int, *rest: Any) -> None:
+        out = rest[-1]
+        device = out.get_device()
+        program(
+            device, pixels.data_ptr(), pixels.numel(), crops.data_ptr(), cu_patches.data_ptr(), crops.shape[0],
+            cu_patches.element_size() == 8, out.data_ptr(), total_patches, window,
+            table.on(device).data_ptr() if table else 0, *constants,
+        )  # fmt: skip
+
+    return kernel
+
+
+@lru_cache(maxsize=None)
+def program_of(patch: int, pixel_bytes: int, dtype: str, by_table: bool) -> CudaProgram:
+    """The program of a patch size; kernels of different constants and windows share it."""
+    return CudaProgram(OP, lambda: patches(patch, pixel_bytes, dtype, by_table))
+
+
+def patches(patch: int, pixel_bytes: int, dtype: str, by_table: bool) -> Any:
+    """The program.
+
+    Args:
+        patch: side of a patch, in pixels.
+        pixel_bytes: 3 or 4.
+        dtype: of the result, TileLang's name.
+        by_table: values come from a table ``[3, 256]``, not from constants.
+    """
+    span = patch * pixel_bytes
+    pieces = (span + 2 * WIDEST - 2) // WIDEST  # that a row of a patch can touch
+    pitch = pieces | 1  # pieces from row to row in shared memory: odd, so that rows start in different banks
+    count = max(1, min(_THREADS, _PIXELS // patch**2))  # patches of a block
+    group = math.gcd(patch, WIDEST // (4 if dtype == "float32" else 2))  # columns of a row that a thread writes at once
+    groups = patch // group
+    words = -(-group * pixel_bytes // 4)
+    loads = -(-count * patch * pieces // _THREADS)
+    in_flight = min(loads, _IN_FLIGHT)
+    items = count * patch * groups
+
+    @T.prim_func
+    def bmp_patches(
+        anchor: T.Tensor((1,), "uint8"),
+        pixels: T.int64,
+        num_bytes: T.int64,
+        crops: T.int64,
+        sums: T.int64,
+        num_crops: T.int32,
+        wide: T.int32,
+        out: T.int64,
+        total: T.int64,
+        window: T.int64,
+        table: T.int64,
+        scale_r: T.float32,
+        scale_g: T.float32,
+        scale_b: T.float32,
+        bias_r: T.float32,
+        bias_g: T.float32,
+        bias_b: T.float32,
+    ):
+        with T.Kernel(T.ceildiv(total, count), threads=_THREADS) as block:
+            thread = T.get_thread_binding()
+            ends = IndexView(sums, wide)
+            crop = view(crops, "int64")
+            lead = pixels & (WIDEST - 1)  # pieces are aligned; the first pixel may lie inside one
+            piece_words = view(pixels - lead, "int32")
+            piece_bytes = view(pixels - lead, "uint8")
+            result = view(out, dtype)
+            starts = T.alloc_shared((count,), "int64")  # first byte of a patch, counted from the first piece
+            strides = T.alloc_shared((count,), "int64")
+            there = T.alloc_shared((count,), "int32")
+            tile = T.alloc_shared((count * patch * pitch * 4 + 4,), "int32")
+            looked_up = T.alloc_shared((768 if by_table else 1,), dtype)
+            base = T.int64(block) * count
+
+            if by_table:
+                for k in T.unroll(768 // _THREADS):
+                    looked_up[k * _THREADS + thread] = view(table, dtype)[k * _THREADS + thread]
+            first = T.alloc_var("int32", init=0)
+            last = T.alloc_var("int32", init=0)
+            for step in T.serial(T.ceildiv(num_crops, _THREADS)):
+                end = T.alloc_var("int64", init=_FAR)
+                if step * _THREADS + thread < num_crops:
+                    end = ends[step * _THREADS + thread + 1]
+                first += T.syncthreads_count(end <= base)
+                last += T.syncthreads_count(end < base + count)
+            if thread < count:
+                low = T.alloc_var("int32", init=first)
+                high = T.alloc_var("int32", init=last)
+                while low < high:
+                    middle = (low + high) >> 1
+                    if ends[middle + 1] <= base + thread:
+                        low = middle + 1
+                    else:
+                        high = middle
+                there[thread] = 0
+                if low < num_crops and base + thread < total:
+                    offset = T.alloc_var("int64", init=crop[low * 4])
+                    stride = T.alloc_var("int64", init=crop[low * 4 + 1])
+                    rows = T.alloc_var("int64", init=T.truncdiv(crop[low * 4 + 2], T.int64(patch)))
+                    columns = T.alloc_var("int64", init=T.truncdiv(crop[low * 4 + 3], T.int64(patch)))
+                    local = T.alloc_var("int64", init=base + thread - ends[low])
+                    if local >= 0 and rows > 0 and columns >= window and local < rows * columns:
+                        band = T.alloc_var("int64", init=T.truncdiv(local, columns * window))
+                        in_band = T.alloc_var("int64", init=local - band * columns * window)
+                        square = T.alloc_var("int64", init=T.truncdiv(in_band, window * window))
+                        in_square = T.alloc_var("int64", init=in_band - square * window * window)
+                        down = T.alloc_var("int64", init=T.truncdiv(in_square, window))
+                        across = T.alloc_var("int64", init=square * window + in_square - down * window)
+                        start = T.alloc_var(
+                            "int64", init=offset + (band * window + down) * patch * stride + across * span
+                        )
+                        end_row = T.alloc_var("int64", init=start + (patch - 1) * stride)
+                        if start >= 0 and end_row >= 0 and start <= num_bytes - span and end_row <= num_bytes - span:
+                            if patch == 1 or (stride <= num_bytes and stride >= -num_bytes):
+                                there[thread] = 1
+                                starts[thread] = start + lead
+                                strides[thread] = stride
+            T.sync_threads()
+
+            held = T.alloc_local((in_flight * 4,), "int32")
+            for turn in T.serial(T.ceildiv(loads, in_flight)):
+                for k in T.unroll(in_flight):
+                    item = (turn * in_flight + k) * _THREADS + thread
+                    if item < count * patch * pieces:
+                        row = item // (count * pieces)
+                        which = item // pieces % count
+                        if there[which] != 0:
+                            at = T.alloc_var("int64", init=starts[which] + row * strides[which])
+                            piece = (at >> 4) + item % pieces
+                            if item % pieces * WIDEST < (at & (WIDEST - 1)) + span:
+                                if piece * WIDEST >= lead and piece * WIDEST + WIDEST <= lead + num_bytes:
+                                    for v in T.vectorized(4):
+                                        held[k * 4 + v] = piece_words[piece * 4 + v]
+                                else:
+                                    for v in T.unroll(4):
+                                        held[k * 4 + v] = 0
+                                        for b in T.unroll(4):
+                                            byte = piece * WIDEST + v * 4 + b
+                                            if byte >= lead and byte < lead + num_bytes:
+                                                held[k * 4 + v] = held[k * 4 + v] | (
+                                                    T.int32(piece_bytes[byte]) << (b * 8)
+                                                )
+                for k in T.unroll(in_flight):
+                    item = (turn * in_flight + k) * _THREADS + thread
+                    if item < count * patch * pieces:
+                        row = item // (count * pieces)
+                        which = item // pieces % count
+                        for v in T.vectorized(4):
+                            tile[((which * patch + row) * pitch + item % pieces) * 4 + v] = held[k * 4 + v]
+            T.sync_threads()
+
+            raw = T.alloc_local((words + 1,), "uint32")
+            codes = T.alloc_local((words,), "uint32")
+            numbers = T.alloc_local((group,), "float32" if not by_table else dtype)
+            for turn in T.serial(T.ceildiv(items, _THREADS)):
+                item = turn * _THREADS + thread
+                which = item // (patch * groups)
+                row = item // groups % patch
+                column = item % groups * group
+                if item < items and base + which < total:
+                    if there[which] != 0:
+                        byte = (T.int32(starts[which] + row * strides[which]) & (WIDEST - 1)) + column * pixel_bytes
+                        word = (which * patch + row) * pitch * 4 + (byte >> 2)
+                        for k in T.unroll(words + 1):
+                            raw[k] = T.reinterpret("uint32", tile[word + k])
+                        for k in T.unroll(words):
+                            codes[k] = T.call_extern(
+                                "uint32", "__funnelshift_r", raw[k], raw[k + 1], T.uint32((byte & 3) * 8)
+                            )
+                    for channel in T.unroll(3):
+                        for k in T.unroll(group):
+                            numbers[k] = 0
+                            if there[which] != 0:
+                                spot = k * pixel_bytes + 2 - channel
+                                code = T.int32((codes[spot // 4] >> T.uint32(spot % 4 * 8)) & T.uint32(255))
+                                if by_table:
+                                    numbers[k] = looked_up[channel * 256 + code]
+                                else:
+                                    scale = T.if_then_else(
+                                        channel == 0, scale_r, T.if_then_else(channel == 1, scale_g, scale_b)
+                                    )
+                                    bias = T.if_then_else(
+                                        channel == 0, bias_r, T.if_then_else(channel == 1, bias_g, bias_b)
+                                    )
+                                    numbers[k] = T.Cast("float32", code) * scale + bias
+                        place = ((base + which) * 3 + channel) * (patch * patch) + row * patch + column
+                        for v in T.vectorized(group):
+                            result[place + v] = T.Cast(dtype, numbers[v])
+
+    return bmp_patches
