@@ -1,4 +1,4 @@
-"""Small floating formats as sorted tables of their values, and rounding to them by search: an oracle without bit tricks."""
+"""Small floating formats as sorted tables of their values, and rounding to them by search."""
 
 from __future__ import annotations
 

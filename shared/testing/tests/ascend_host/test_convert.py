@@ -53,8 +53,9 @@ INTEGER(int64_t)
     }                                                                                                  \\
   }                                                                                                    \\
   extern "C" void fused_##NAME(const uint16_t* a, const uint16_t* b, const uint16_t* c, uint16_t* out, int64_t n) { \\
+    const auto x = [](uint16_t bits) { return double(float(TYPE::from_bits(bits))); };                 \\
     for (int64_t i = 0; i < n; ++i)                                                                    \\
-      out[i] = encode(TYPE::format, fused_for_rounding(TYPE::from_bits(a[i]), TYPE::from_bits(b[i]), TYPE::from_bits(c[i]))); \\
+      out[i] = encode(TYPE::format, fused_for_rounding(x(a[i]), x(b[i]), x(c[i])));                    \\
   }
 TYPED(fp16, half)
 TYPED(bf16, bfloat16_t)
@@ -73,12 +74,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return ctypes.CDLL(str(folder / "c.so"))
 
 
-@pytest.fixture
-def generator(rng: torch.Generator) -> np.random.Generator:
-    return np.random.default_rng(rng.initial_seed())
-
-
-def _call(library: ctypes.CDLL, name: str, *arrays: NDArray[np.generic], out: str, extra: tuple[int, ...] = ()) -> NDArray[np.generic]:
+def _call(
+    library: ctypes.CDLL, name: str, *arrays: NDArray[np.generic], out: str, extra: tuple[int, ...] = ()
+) -> NDArray[np.generic]:
     held = [np.ascontiguousarray(array) for array in arrays]
     result = np.empty(held[0].size, dtype=out)
     pointers = [ctypes.c_void_p(array.ctypes.data) for array in [*held, result]]
@@ -136,7 +134,9 @@ def test_values_between_codes_round_as_the_mode_says(
 
 
 @pytest.mark.parametrize("name", ["fp16", "bf16"])
-def test_the_types_round_float32_to_nearest_even(library: ctypes.CDLL, generator: np.random.Generator, name: str) -> None:
+def test_the_types_round_float32_to_nearest_even(
+    library: ctypes.CDLL, generator: np.random.Generator, name: str
+) -> None:
     x = float32_probes(generator, _FORMATS[name])
     got = _call(library, f"from_float_{name}", x, out="u2")
     dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}[name]
@@ -146,18 +146,23 @@ def test_the_types_round_float32_to_nearest_even(library: ctypes.CDLL, generator
 
 @pytest.mark.parametrize("op", range(4), ids=["add", "subtract", "multiply", "divide"])
 @pytest.mark.parametrize("name", ["fp16", "bf16"])
-def test_arithmetic_of_two_rounds_once(library: ctypes.CDLL, generator: np.random.Generator, name: str, op: int) -> None:
+def test_arithmetic_of_two_rounds_once(
+    library: ctypes.CDLL, generator: np.random.Generator, name: str, op: int
+) -> None:
     a, b = generator.integers(0, 2**16, (2, 20000), dtype=np.uint16)
     got = _call(library, f"arithmetic_{name}", a, b, out="u2", extra=(op,))
     values = _FORMATS[name].values()
     x, y = values[a], values[b]
     with np.errstate(all="ignore"):
-        exact = (np.add, np.subtract, np.multiply, np.divide)[op](x, y)  # float64 holds 53 bits, enough not to round twice
+        # float64 holds 53 bits, enough not to round twice
+        exact = (np.add, np.subtract, np.multiply, np.divide)[op](x, y)
     assert _same_bits(values[got], _expected(exact, _FORMATS[name], "even", saturate=False))
 
 
 @pytest.mark.parametrize("name", ["fp16", "bf16"])
-def test_multiply_add_rounds_the_exact_value_once(library: ctypes.CDLL, generator: np.random.Generator, name: str) -> None:
+def test_multiply_add_rounds_the_exact_value_once(
+    library: ctypes.CDLL, generator: np.random.Generator, name: str
+) -> None:
     target = _FORMATS[name]
     a, b, c = generator.integers(0, target.sign - (target.sign >> 3), (3, 1500), dtype=np.uint16)
     c[::3] = generator.integers(0, 4, len(c[::3]))  # a tiny addend decides a tie

@@ -25,7 +25,7 @@ VECTOR_OPTIONS = {
     "float16_results_saturate": _no_yes(
         "whether f16 and bf16 arithmetic gives the largest finite value for infinity and 0 for NaN (control bit 48)"
     ),
-    "mask_fills_group": _no_yes("whether a created b16 or b32 mask sets all bits of a lane's group, not just the lowest"),
+    "mask_fills_group": _no_yes("whether a created b16 or b32 mask sets every bit of a lane's group"),
     "block_store_adds_repeat": _no_yes(
         "whether the block-strided store without post-update starts its repeat stride after the base", default="yes"
     ),
@@ -33,9 +33,9 @@ VECTOR_OPTIONS = {
         "whether a masked gather of blocks keeps the register's bytes in blocks that are off, instead of writing zero"
     ),
     "round_odd_sticky": _no_yes(
-        "whether ROUND_O sends every inexact value to the odd neighbour, instead of ties only and the rest to the nearest"
+        "whether ROUND_O sends every inexact value to the odd neighbour, instead of ties only"
     ),
-    "integer_division_by_zero_gives_zero": _no_yes("whether an integer divided by zero gives 0 instead of all bits set"),
+    "integer_division_by_zero_gives_zero": _no_yes("whether an integer divided by zero gives 0, not all bits set"),
     "fused_multiply_add": _no_yes("whether vmula, vmadd, axpy and madd round once", default="yes"),
     "exp_sub_rounds_difference": _no_yes(
         "whether exp_sub rounds a - b to the type before the exponential", default="yes"

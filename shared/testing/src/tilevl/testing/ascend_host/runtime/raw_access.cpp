@@ -23,8 +23,8 @@ static void touch(const void* address, uint32_t bytes, Access access, const void
     count_bytes(acting.lane == kVector ? Path::gm_simt : Path::gm_scalar, bytes);
   }
   if (simt_access && access != Access::atomic) count_simt(access == Access::read ? Simt::loads : Simt::stores, 1);
-  acting.place = instruction;
   if (simt_access) simt_access(address, bytes, access != Access::read, access == Access::atomic);
+  acting.place = instruction;
 }
 
 static void touch_raw(const void* address, uint32_t bytes, Access access, const void* place_code_of) {

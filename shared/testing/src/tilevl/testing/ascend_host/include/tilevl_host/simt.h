@@ -72,8 +72,8 @@ TILEVL_HOST_REGISTER_OP inline void watch_access(const void* address, uint32_t b
   const int other = launch.races.record(reinterpret_cast<uint64_t>(address), bytes, static_cast<uint16_t>(thread), write, atomic);
   if (other < 0) return;
   launch.race_reported = true;
-  report("race", "threads %d and %u of a SIMT function touch the same byte of %s, one of them writing, with no barrier between, at %s",
-         other, thread, in_ub(address) ? "UB" : "GM", current_place().text);
+  report("race", "threads %d and %u of a SIMT function touch the same byte of %s, one of them writing, with no barrier between; the "
+         "second at %s", other, thread, in_ub(address) ? "UB" : "GM", current_place().text);
 }
 
 inline void run_thread_entry(void*) {

@@ -20,6 +20,7 @@ struct StoredBytes {
   struct Cell {
     uint32_t epoch;
     uint32_t bytes;
+    const void* code;  // of the last store
   };
   static constexpr uint32_t blocks = kCapacity[static_cast<int>(Space::ub)] / block_bytes;
   Cell cells[blocks] = {};
@@ -48,26 +49,28 @@ TILEVL_HOST_PURE inline void visit_blocks(const void* address, uint32_t bytes, V
 
 // `byte_mask` has a bit for each byte, or is null for all.
 TILEVL_HOST_REGISTER_OP inline void remember_store(const void* address, uint32_t bytes, const uint8_t* byte_mask) {
-  visit_blocks(address, bytes, [byte_mask](StoredBytes::Cell& cell, uint32_t inside, uint32_t count, uint32_t done) TILEVL_HOST_LANE {
+  const void* const code = __builtin_return_address(0);
+  visit_blocks(address, bytes, [byte_mask, code](StoredBytes::Cell& cell, uint32_t inside, uint32_t count, uint32_t done) TILEVL_HOST_LANE {
     uint32_t bits = bits_from(inside, count);
     if (byte_mask != nullptr) {
       bits = 0;
       for (uint32_t i = 0; i < count; ++i)
         if (byte_mask[(done + i) / 8] >> ((done + i) % 8) & 1) bits |= 1u << (inside + i);
     }
-    if (cell.epoch != stored_bytes.epoch) cell = {stored_bytes.epoch, 0};
+    if (cell.epoch != stored_bytes.epoch) cell = {stored_bytes.epoch, 0, nullptr};
     cell.bytes |= bits;
+    cell.code = code;
   });
 }
 
 TILEVL_HOST_REGISTER_OP inline void check_load(const void* address, uint32_t bytes, const char* name) {
-  bool overlaps = false;
-  visit_blocks(address, bytes, [&overlaps](StoredBytes::Cell& cell, uint32_t inside, uint32_t count, uint32_t) TILEVL_HOST_LANE {
-    overlaps |= cell.epoch == stored_bytes.epoch && (cell.bytes & bits_from(inside, count)) != 0;
+  const void* stored_by = nullptr;
+  visit_blocks(address, bytes, [&stored_by](StoredBytes::Cell& cell, uint32_t inside, uint32_t count, uint32_t) TILEVL_HOST_LANE {
+    if (cell.epoch == stored_bytes.epoch && (cell.bytes & bits_from(inside, count)) != 0) stored_by = cell.code;
   });
-  if (!overlaps) return;
-  report("vector_order", "%s: reads UB bytes that the same SIMD function stored, without asc_mem_bar(VST_VLD) between, at %s", name,
-         current_place().text);
+  if (stored_by == nullptr) return;
+  report("vector_order", "%s at %s reads UB bytes that the same SIMD function stored at %s, with no asc_mem_bar(VST_VLD) between",
+         name, place(__builtin_return_address(0)).text, place(stored_by).text);
 }
 
 TILEVL_HOST_INLINE void ub_load(const void* from, void* to, uint32_t bytes, uint32_t alignment, const char* name) {
