@@ -39,12 +39,11 @@ static void open_pages(uint8_t* begin, uint8_t* end) {
 }
 
 void arena_prepare(Launch& now) {
-  if (!arena) {
-    void* range = mmap(nullptr, kArenaBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (range == MAP_FAILED) fault("memory", "the model can't reserve 4 TiB of address space (a limit on virtual memory?)");
-    arena = static_cast<uint8_t*>(range);
-    for (int i = kMaxGroups; i-- > 0;) free_windows.push_back(i);
-  }
+  void* range = mmap(nullptr, kArenaBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) fault("memory", "the model can't reserve 4 TiB of address space (a limit on virtual memory?)");
+  arena = static_cast<uint8_t*>(range);
+  free_windows.clear();
+  for (int i = kMaxGroups; i-- > 0;) free_windows.push_back(i);
   if (now.allocations.size() > kMaxTensors) fault("range", "a kernel may take at most %d tensors of different storages", kMaxTensors);
   for (size_t i = 0; i < now.allocations.size(); ++i) {
     Allocation& allocation = now.allocations[i];
@@ -56,18 +55,13 @@ void arena_prepare(Launch& now) {
   }
 }
 
+// The range goes back after each launch: many kernels share the address space of the process.
 void arena_release(Launch& now) {
-  for (Allocation& allocation : now.allocations) {
-    free(allocation.cells);
-    if (!allocation.base || allocation.end <= allocation.begin) continue;
-    const uintptr_t first = reinterpret_cast<uintptr_t>(allocation.base + allocation.begin) & ~(kPage - 1);
-    const uintptr_t last = (reinterpret_cast<uintptr_t>(allocation.base + allocation.end) + kPage - 1) & ~(kPage - 1);
-    madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
-    mprotect(reinterpret_cast<void*>(first), last - first, PROT_NONE);
-  }
+  for (Allocation& allocation : now.allocations) free(allocation.cells);
   now.active.clear();
-  free_windows.clear();
-  for (int i = kMaxGroups; i-- > 0;) free_windows.push_back(i);
+  for (auto& group : memories) group.clear();
+  if (arena) munmap(arena, kArenaBytes);
+  arena = nullptr;
 }
 
 static uint32_t capacity(Space space) {

@@ -15,6 +15,7 @@
 namespace tilevl_host {
 
 constexpr size_t kStackBytes = 128 * 1024;
+constexpr size_t kKept = 8;  // stacks that stay for the next launch
 
 struct Fiber {
   uint8_t* stack = nullptr;
@@ -114,9 +115,14 @@ void fiber_exit() {
   abort();  // an exited fiber is never resumed
 }
 
-// After a fault: whatever ran is abandoned where it stands.
-void fibers_forget() {
+// At the end of a launch. After a fault, whatever ran is abandoned where it stands.
+void fibers_release() {
   running = &outside;
+  while (all.size() > kKept) {
+    munmap(all.back()->stack, kStackBytes);
+    delete all.back();
+    all.pop_back();
+  }
   pool = all;
 }
 

@@ -15,7 +15,7 @@ Launch* launch = nullptr;
 Acting acting;
 static jmp_buf way_out;
 
-void fibers_forget();
+void fibers_release();
 void forget_simt_access();
 
 void leave_launch() { longjmp(way_out, 1); }
@@ -103,8 +103,8 @@ static std::string outcome;
 static std::vector<uint64_t> count_words;
 
 // A fault comes back here, wherever it happened. No object with a destructor may live in this frame.
-[[gnu::noinline]] static bool run_to_the_end(const Request& request) {
-  if (setjmp(way_out) != 0) return false;
+[[gnu::noinline]] static void run_to_the_end(const Request& request) {
+  if (setjmp(way_out) != 0) return;
   arena_prepare(*launch);
   copy_in(request);
   static std::vector<uint64_t> values;
@@ -122,7 +122,6 @@ static std::vector<uint64_t> count_words;
   }
   launch->arguments = arguments.data();
   run_blocks();
-  return true;
 }
 
 static int run(const Request& request) {
@@ -131,10 +130,9 @@ static int run(const Request& request) {
   outcome.clear();
   count_words.clear();
   prepare(request);
-  if (!run_to_the_end(request)) {
-    fibers_forget();
-    forget_simt_access();
-  }
+  run_to_the_end(request);
+  fibers_release();
+  forget_simt_access();
   acting = {};
   for (const std::string& report : state.reports) outcome += report + '\0';
   if (!state.fault.empty()) outcome += state.fault + '\0';
