@@ -12,7 +12,7 @@ def prepare_image_attn_pos_id(
     """(row, column) of each token of the images in order, then (0, 0)."""
     rows: list[tuple[int, int]] = []
     for height, width in grid_hw.tolist():
-        for top in range(0, height, window):
+        for top in range(0, height if width else 0, window):  # an empty image may have one huge side
             for left in range(0, width, window):
                 rows += [(y, x) for y in range(top, top + window) for x in range(left, left + window)]
     rows += [(0, 0)] * (total_seqlens_vit - len(rows))

@@ -93,6 +93,20 @@ def test_one_graph_serves_totals_of_one_batch(device: torch.device, rng: Generat
     assert compiler.frame_count == 1
 
 
+def test_image_counts_share_graphs_where_the_two_columns_are_marked_static(
+    device: torch.device, rng: Generator
+) -> None:
+    # Else PyTorch takes 2 images and 2 columns for one number, and the first graph serves 2 images only.
+    compiler = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(prepare_image_attn_pos_id, fullgraph=True, backend=compiler, dynamic=True)
+    for images in (2, 3, 4, 1, 0):
+        args = call(any_grids(rng, images), spare=images)
+        grid_hw = args[0].to(device, copy=True)
+        torch._dynamo.mark_static(grid_hw, 1)
+        assert same_bits(compiled(grid_hw, *to(device, args[1:])), oracle.prepare_image_attn_pos_id(*args))
+    assert compiler.frame_count <= 3
+
+
 @torch._dynamo.config.patch(capture_scalar_outputs=True)
 def test_a_total_read_from_the_sums_stays_in_one_graph(device: torch.device, rng: Generator) -> None:
     def positions(grid_hw: Tensor, sums: Tensor) -> Tensor:
