@@ -63,7 +63,8 @@ class Kernel:
         Args:
             grid: number of blocks, 1 to 65535.
             **given: a tensor or number for each parameter, by name. A kernel may touch the bytes from a tensor's first
-                to its last element; tensors of one storage share memory.
+                to its last element. Tensors of one storage share memory, as on the device; an address in one of them is
+                in bounds, whichever pointer it came from.
 
         Returns:
             What the launch moved and computed.

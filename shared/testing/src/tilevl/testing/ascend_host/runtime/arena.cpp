@@ -129,6 +129,8 @@ Group* group_create(int block) {
     Core& core = group->core[index];
     core.index = index;
     core.group = group.get();
+    for (int lane = 0; lane < kLanes; ++lane) core.clock[lane].at[index * kLanes + lane] = 1;
+    core.clock[kScalar].at[index * kLanes + kScalarWrites] = 1;  // nobody else knows of it yet
     const bool cube = index == 0;
     core.identity = {block, launch->grid, cube ? CoreKind::aic : CoreKind::aiv, cube ? 0 : index - 1, cube || !launch->mixed ? 1 : 2};
     if (cube) {
