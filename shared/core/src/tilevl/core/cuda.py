@@ -154,6 +154,35 @@ def scratch(size: int, device: int) -> torch.Tensor:
     return torch.empty(size, dtype=torch.uint8, device=f"cuda:{device}")
 
 
+class DeviceConstant:
+    """A constant of a kernel, copied once to each device that asks.
+
+    Args:
+        op: name of the op, for messages.
+        value: the constant, on the CPU.
+    """
+
+    def __init__(self, op: str, value: torch.Tensor) -> None:
+        self._op, self._value = op, value
+        self._copies: dict[int, torch.Tensor] = {}
+        self._copying = threading.Lock()
+
+    def on(self, device: int) -> torch.Tensor:
+        """The copy on a device.
+
+        Raises:
+            RuntimeError: the first call for a device came inside a CUDA graph capture.
+        """
+        copy = self._copies.get(device)
+        if copy is None:
+            with self._copying:
+                copy = self._copies.get(device)
+                if copy is None:
+                    require_no_capture(self._op)
+                    copy = self._copies[device] = self._value.to(f"cuda:{device}")
+        return copy
+
+
 class IndexView:
     """An index tensor at an address, int32 or int64 as a run-time number says; reads as int64.
 

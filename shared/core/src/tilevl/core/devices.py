@@ -45,7 +45,7 @@ def require_kernel(op: str, package: str, target: str) -> None:
 
 
 def require_target(op: str, target: str) -> None:
-    """Refuses an NPU whose environment can't run kernels; a CUDA tensor exists only where its environment works.
+    """Refuses a device whose environment can't build and run kernels; the first call of a process looks.
 
     Raises:
         TargetUnavailableError: with every check that failed.
@@ -56,4 +56,10 @@ def require_target(op: str, target: str) -> None:
         from tilevl.core.environment import require_npu
 
         require_npu(op, target)
+    elif target == "cuda":
+        from tilevl.core.environment import can_run
+
+        failed = can_run(target)
+        if failed:
+            raise TargetUnavailableError(op, target, failed)
     _passed.add(target)

@@ -14,6 +14,7 @@ RESOURCES = {
     "bmp_suite": "the public-domain BMP suite beside the checkout",
     "real_environments": "virtual environments with broken installations, made on the spot",
     "compiler": "a C++ compiler for torch.compile's inductor backend",
+    "cuda_compiler": "TileLang and nvcc, which build CUDA kernels without a GPU",
 }
 
 

@@ -194,25 +194,27 @@ def patches(patch: int, pixel_bytes: int, dtype: str, by_table: bool) -> Any:
             raw = T.alloc_local((words + 1,), "uint32")
             codes = T.alloc_local((words,), "uint32")
             numbers = T.alloc_local((group,), "float32" if not by_table else dtype)
-            for turn in T.serial(T.ceildiv(items, _THREADS)):
-                item = turn * _THREADS + thread
-                which = item // (patch * groups)
-                row = item // groups % patch
-                column = item % groups * group
-                if item < items and base + which < total:
-                    if there[which] != 0:
-                        byte = (T.int32(starts[which] + row * strides[which]) & (WIDEST - 1)) + column * pixel_bytes
-                        word = (which * patch + row) * pitch * 4 + (byte >> 2)
+            for round_ in T.serial(T.ceildiv(items, _THREADS)):
+                slot = round_ * _THREADS + thread
+                whose = slot // (patch * groups)
+                line = slot // groups % patch
+                column = slot % groups * group
+                if slot < items and base + whose < total:
+                    if there[whose] != 0:
+                        first_byte = (
+                            T.int32(starts[whose] + line * strides[whose]) & (WIDEST - 1)
+                        ) + column * pixel_bytes
+                        word = (whose * patch + line) * pitch * 4 + (first_byte >> 2)
                         for k in T.unroll(words + 1):
                             raw[k] = T.reinterpret("uint32", tile[word + k])
                         for k in T.unroll(words):
                             codes[k] = T.call_extern(
-                                "uint32", "__funnelshift_r", raw[k], raw[k + 1], T.uint32((byte & 3) * 8)
+                                "uint32", "__funnelshift_r", raw[k], raw[k + 1], T.uint32((first_byte & 3) * 8)
                             )
                     for channel in T.unroll(3):
                         for k in T.unroll(group):
                             numbers[k] = 0
-                            if there[which] != 0:
+                            if there[whose] != 0:
                                 spot = k * pixel_bytes + 2 - channel
                                 code = T.int32((codes[spot // 4] >> T.uint32(spot % 4 * 8)) & T.uint32(255))
                                 if by_table:
@@ -225,7 +227,7 @@ def patches(patch: int, pixel_bytes: int, dtype: str, by_table: bool) -> Any:
                                         channel == 0, bias_r, T.if_then_else(channel == 1, bias_g, bias_b)
                                     )
                                     numbers[k] = T.Cast("float32", code) * scale + bias
-                        place = ((base + which) * 3 + channel) * (patch * patch) + row * patch + column
+                        place = ((base + whose) * 3 + channel) * (patch * patch) + line * patch + column
                         for v in T.vectorized(group):
                             result[place + v] = T.Cast(dtype, numbers[v])
 
