@@ -67,7 +67,8 @@ def test_product_by_way_of_float32(rng: Generator, monkeypatch: pytest.MonkeyPat
 def test_blocks_of_any_size_meet_without_a_seam(
     block: int, constants: tuple, rng: Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cpu, "_BLOCK", block)
+    monkeypatch.setattr(cpu, "_PRODUCT_BLOCK", block)
+    monkeypatch.setattr(cpu, "_TABLE_BLOCK", block)
     args = images(rng, (16, 12), (9, 20), (4, 4), constants=constants, dtype=FP16, spare=2)
     assert same_bits(run(args, cpu.build(4, *constants, 3, 1, FP16)), oracle.bmp_to_patches(*args))
 

@@ -64,7 +64,7 @@ def read_bmp(files: BmpFile | Iterable[BmpFile], patch_size: int, window: int = 
         OSError: a path can't be read.
 
     Example:
-        >>> batch = read_bmp(["page1.bmp", "page2.bmp"], patch_size=16)  # doctest: +SKIP
+        >>> batch = read_bmp(["page-1.bmp", "page-2.bmp"], patch_size=16)  # doctest: +SKIP
         >>> bmp_to_patches(*batch[:4], 16, 0.5, 0.5, batch.bytes_per_pixel)  # doctest: +SKIP
     """
     patch_size, window = operator.index(patch_size), operator.index(window)

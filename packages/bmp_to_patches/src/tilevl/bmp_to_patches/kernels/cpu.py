@@ -16,7 +16,8 @@ from torch import Tensor
 from tilevl.bmp_to_patches import values
 from tilevl.core.cache import Kernel
 
-_BLOCK = 3 * 2**19  # elements of the result per pass: small enough for the caches, large enough to hide the calls' cost
+# Elements of the result per pass: what lies between stays in the caches, and few calls share the work.
+_PRODUCT_BLOCK, _TABLE_BLOCK = 3 * 2**20, 3 * 2**18
 _OF_SIZE = {2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}  # carriers for copies of many bytes
 _LINEAR_TAKES = (
     "qx", "x_scale", "x_zero_point", "qw", "w_scale", "w_zero_point", "bias", "output_scale", "output_zero_point",
@@ -37,10 +38,11 @@ def build(
     """The kernel of a patch size, pixel size, window, result dtype and set of constants."""
     table = values.exact_values(mean, std, out_dtype)
     normalise = product_normaliser(patch_size, bytes_per_pixel, table, values.multiply_add(mean, std, out_dtype))
+    elements = _PRODUCT_BLOCK
     if normalise is None:
-        normalise = table_normaliser(patch_size, bytes_per_pixel, table)
+        normalise, elements = table_normaliser(patch_size, bytes_per_pixel, table), _TABLE_BLOCK
     span = patch_size * bytes_per_pixel
-    block = max(_BLOCK // (3 * patch_size * patch_size), 1)
+    block = max(elements // (3 * patch_size * patch_size), 1)
 
     def kernel(pixels: Tensor, crops: Tensor, cu_patches: Tensor, *rest: object) -> None:
         out = rest[-1]
