@@ -93,10 +93,10 @@ def grid(tokens: Size, grid_h: Size | None, grid_w: Size | None) -> tuple[Size, 
             lambda: f"{OP}: grid_h or grid_w must be given where S is not a square, got S = {tokens}",
         )
         return side, side
-    for name, side in (("grid_h", grid_h), ("grid_w", grid_w)):
-        if side is not None:
-            checks.require(side >= 0, lambda: f"{OP}: {name} must be at least 0, got {side}")  # noqa: B023
-            if side == 0:
+    for name, given in (("grid_h", grid_h), ("grid_w", grid_w)):
+        if given is not None:
+            checks.require(given >= 0, lambda: f"{OP}: {name} must be at least 0, got {given}")  # noqa: B023
+            if given == 0:
                 checks.require(tokens == 0, lambda: f"{OP}: {name} can be 0 only where S is 0, got S = {tokens}")  # noqa: B023
     if grid_h is None:
         assert grid_w is not None
