@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from hypothesis import given
@@ -107,6 +109,19 @@ def test_default_device_and_dtype_of_torch_change_nothing(device: torch.device, 
     finally:
         torch.set_default_dtype(torch.float32)
     assert same_bits(result.cpu(), oracle.bmp_to_patches(*(a.cpu() if isinstance(a, Tensor) else a for a in args)))
+
+
+@pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad, lambda: torch.autocast("cpu", torch.float16)])
+def test_a_kernel_built_in_one_mode_serves_all(mode: Callable, device: torch.device, rng: Generator) -> None:
+    mean = float(torch.rand(1, generator=rng))  # a key of its own
+    args = images(rng, (15, 25), patch_size=5, constants=((mean, 0.3, 0.2), (0.7, 0.6, 0.5)))
+    expected = oracle.bmp_to_patches(*args)
+    args = tuple(arg.to(device) if isinstance(arg, Tensor) else arg for arg in args)
+    with mode():
+        assert same_bits(bmp_to_patches(*args).cpu(), expected)
+    assert same_bits(bmp_to_patches(*args).cpu(), expected)
+    with torch.inference_mode():
+        assert same_bits(bmp_to_patches(*args).cpu(), expected)
 
 
 @given(

@@ -57,7 +57,7 @@ def test_product_alone(patch_size: int, bytes_per_pixel: int, rng: Generator, mo
 
 def test_product_by_way_of_float32(rng: Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     skip_unless(cpu._product_is_fast(), "cpu", "oneDNN has no vector code for the product on this processor")
-    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    monkeypatch.setattr(cpu, "_has_bfloat16", lambda: False)
     args = images(rng, (16, 32))
     assert same_bits(run(args, cpu.build(4, *CLIP, 3, 1, BF16)), oracle.bmp_to_patches(*args))
 

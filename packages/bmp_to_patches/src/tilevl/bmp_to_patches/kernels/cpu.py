@@ -93,8 +93,8 @@ def product_normaliser(
         run = patch_size
     piece = math.gcd(run * table.element_size(), 16)
     carrier, pieces = _OF_SIZE[piece], run * table.element_size() // piece
-    native = table.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    result_dtype = table.dtype if native else torch.float32  # others are emulated by scalar code in oneDNN
+    native = table.dtype == torch.bfloat16 and _has_bfloat16()
+    result_dtype = table.dtype if native else torch.float32  # oneDNN has but scalar code for the others
     order = torch.zeros(3, run, run, bytes_per_pixel, dtype=torch.int8, device="cpu")
     for channel in range(3):
         order[channel, :, :, 2 - channel].fill_diagonal_(1)
@@ -125,6 +125,11 @@ def _product_is_fast() -> bool:
         return False
     linear = getattr(torch.ops.onednn, "qlinear_pointwise", None)
     return linear is not None and tuple(a.name for a in linear.default._schema.arguments) == _LINEAR_TAKES
+
+
+def _has_bfloat16() -> bool:
+    supported = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
+    return supported is not None and bool(supported())
 
 
 def table_normaliser(patch_size: int, bytes_per_pixel: int, table: Tensor) -> Normalise:
