@@ -33,10 +33,11 @@ def demo(session: nox.Session) -> None:
 def lint(session: nox.Session) -> None:
     """Ruff, ruff format, mypy --strict, and the rules of the tree."""
     python = str(stack.base())
-    sources = cells.typed_sources()
+    sources = cells.source_folders()
+    scripts = ["noxfile.py", *map(str, Path("tools").glob("*.py"))]
     session.run(python, "-m", "ruff", "check")
     session.run(python, "-m", "ruff", "format", "--check")
-    session.run(python, "-m", "mypy", *sources, "noxfile.py", env={"MYPYPATH": os.pathsep.join(sources)})
+    session.run(python, "-m", "mypy", *sources, *scripts, env={"MYPYPATH": os.pathsep.join([*sources, "tools"])})
     session.run(python, "tools/check_tree.py")
 
 

@@ -41,9 +41,9 @@ def of_ops_and_targets(*, tagged: bool = True) -> list[nox.param]:
     ]
 
 
-def typed_sources() -> list[str]:
-    """The folders that mypy checks."""
-    return [*(str(package.folder / "src") for package in tree.packages()), "tools", "tools/template/src"]
+def source_folders() -> list[str]:
+    """The folders that hold parts of the namespace ``tilevl``, the template's among them."""
+    return [*(str(package.folder / "src") for package in tree.packages()), "tools/template/src"]
 
 
 def run_here(*sessions: str) -> list[str]:
