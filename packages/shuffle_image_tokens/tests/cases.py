@@ -98,7 +98,7 @@ def longer_than_a_block_over_entries(g: Generator) -> Args:
 
 def longest_strips(g: Generator) -> Args:
     """So many rows that the narrowest strips pass the block."""
-    return call(draw(g, 20003, 300), [(2, 20000)], 5)
+    return call(draw(g, 20003, 500), [(2, 20000)], 5)
 
 
 def equal_at_equal_distances(g: Generator) -> Args:
@@ -120,10 +120,9 @@ def small_among_large(g: Generator) -> Args:
     return call(draw(g, rows + 1, 700), spans, 3)
 
 
-def many_wide(g: Generator) -> Args:
-    """Small images whose rows are so wide that a few fill a block."""
-    spans, rows = packed(g, [2, 4, 4, 6, 4, 2, 4, 6, 8, 4, 2, 4], 2)
-    return call(draw(g, rows, 150_000), spans)
+def small_in_several_blocks(g: Generator) -> Args:
+    spans, rows = packed(g, (2 * torch.randint(1, 5, (700,), generator=g)).tolist())
+    return call(draw(g, rows, 1000), spans)
 
 
 def one_column(g: Generator) -> Args:
@@ -179,7 +178,7 @@ CASES = [
     Case("equal_in_several_blocks", equal_in_several_blocks),
     Case("many_small", many_small),
     Case("small_among_large", small_among_large),
-    Case("many_wide", many_wide),
+    Case("small_in_several_blocks", small_in_several_blocks),
     Case("one_column", one_column),
     Case("payloads", payloads),
     Case("payloads_fp32", payloads_fp32),

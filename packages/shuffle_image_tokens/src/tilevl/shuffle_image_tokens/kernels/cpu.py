@@ -1,10 +1,9 @@
 """CPU: an image's rows are copied, in their new order, to a small scratch buffer and back.
 
-Both copies are strided views of whole rows, or of strips of columns where an image is larger than the buffer: then the
-second copy finds the rows of the first in the cache. Equal images at equal distances go together.
+Both copies are strided views of whole rows, or for a large image of strips of columns: then the second copy finds what
+the first one read and wrote in the cache. Equal images at equal distances go together, and so do small ones.
 
-Extra memory: 4 MiB, or 256 bytes per row of the largest image where that is more; never more than the largest image
-or, for small ones, all of them.
+Extra memory: up to 16 MiB, or 256 bytes per row of an image where that is more.
 """
 
 from __future__ import annotations
@@ -16,9 +15,11 @@ from torch import Tensor
 
 from tilevl.core.cache import Kernel
 
-_BLOCK = 4 << 20  # bytes of the scratch buffer: a share of the last cache level (measured from 128 KiB to 32 MiB)
+_WHOLE = 16 << 20  # bytes up to which an image is faster whole than in strips (measured, as all of these)
+_BLOCK = 4 << 20  # bytes of a strip of columns, and of small images that go together: they stay in the cache
+_TOGETHER = 2 << 20  # bytes of equal images that go together
 _STRIP = 256  # least bytes of a row that are worth a copy of their own
-_SMALL = 8 << 10  # bytes up to which a run of images isn't worth two strided copies of its own (measured)
+_SMALL = 16 << 10  # bytes up to which a run of images isn't worth two strided copies of its own
 _FEW = 8  # small images from which one gather and one scatter are cheaper
 
 Span = tuple[int, int]  # first row and number of rows of an image
@@ -90,12 +91,19 @@ def _runs(spans: list[Span]) -> Iterator[tuple[int, int, int, int]]:
         first = last
 
 
+def _columns(count: int, width: int, element_size: int) -> int:
+    """How many columns of an image to take at once."""
+    if count * width * element_size <= _WHOLE:
+        return width
+    return min(width, max(_BLOCK // count, _STRIP) // element_size)
+
+
 def _shuffle_run(rows: Tensor, start: int, count: int, distance: int, images: int, groups: int) -> None:
     """Interleaves equal images at equal distances; the scratch buffer holds as many whole ones as fit, or a strip."""
     width, stride, size = rows.shape[1], rows.stride(0), rows.element_size()
     each, apart = count // groups, distance * stride
-    columns = min(width, max(_BLOCK // count, _STRIP) // size)
-    step = min(images, max(1, _BLOCK // (count * columns * size)))
+    columns = _columns(count, width, size)
+    step = min(images, max(1, _TOGETHER // (count * columns * size)))
     scratch = rows.new_empty((step, each, groups, columns))
     for column in range(0, width, columns):
         for image in range(0, images, step):
@@ -132,7 +140,7 @@ def _shuffle_across(embeds: Tensor, start: int, count: int, groups: int) -> None
     """Interleaves an image that reaches over entries of a batch whose rows have no common stride."""
     _, tokens, width = embeds.shape
     size = embeds.element_size()
-    columns = min(width, max(_BLOCK // count, _STRIP) // size)
+    columns = _columns(count, width, size)
     place = torch.arange(count).view(-1, groups).t().reshape(-1)  # where each old row of the image goes
     pieces = []  # of one entry each: first and last row of the image, and its rows
     first = 0
