@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from tilevl.bmp_to_patches import bmp_to_patches
 from tilevl.testing import same_bits
-from tilevl.testing.benchmark import Row, interleaved, report
+from tilevl.testing.benchmark import Row, interleaved, options, report
 
 MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)  # CLIP
 SHAPES = {  # images, side in pixels (a multiple of 4, so that rows have no padding), patch size
@@ -102,16 +100,18 @@ def measure(shape: str, dtype: torch.dtype, compiled: bool, rounds: int) -> list
 
 def main() -> None:
     """All shapes in bfloat16, the first in the other dtypes too."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, help="folder for the JSON file and the picture")
-    parser.add_argument("--rounds", type=int, default=31, help="timings per row (default: %(default)s)")
-    options = parser.parse_args()
+    given = options(__doc__, "cpu", "cuda")
+    if given.target == "cuda":
+        import on_cuda
+
+        on_cuda.main(given)
+        return
     rows = []
     for shape in SHAPES:
-        rows += measure(shape, torch.bfloat16, compiled=True, rounds=options.rounds)
+        rows += measure(shape, torch.bfloat16, compiled=True, rounds=given.rounds)
     for dtype in (torch.float16, torch.float32):
-        rows += measure(next(iter(SHAPES)), dtype, compiled=False, rounds=options.rounds)
-    report("bmp_to_patches_cpu", rows, options.out)
+        rows += measure(next(iter(SHAPES)), dtype, compiled=False, rounds=given.rounds)
+    report("bmp_to_patches_cpu", rows, given.out)
 
 
 if __name__ == "__main__":

@@ -5,15 +5,12 @@
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 import torch
 from torch import Tensor
 
 from tilevl.prepare_image_attn_pos_id import prepare_image_attn_pos_id
 from tilevl.testing import same_bits
-from tilevl.testing.benchmark import Row, interleaved, report
+from tilevl.testing.benchmark import Row, interleaved, options, report
 
 
 def image_by_image(grid_hw: Tensor, window: int) -> Tensor:
@@ -45,10 +42,12 @@ SHAPES = {
 
 def main() -> None:
     """Verifies, then times."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, help="folder for the JSON file and the picture")
-    parser.add_argument("--rounds", type=int, default=31, help="timings per row (default: %(default)s)")
-    options = parser.parse_args()
+    given = options(__doc__, "cpu", "cuda")
+    if given.target == "cuda":
+        import on_cuda
+
+        on_cuda.main(given)
+        return
     rows = []
     for shape, (grid_hw, window) in SHAPES.items():
         sums = torch.nn.functional.pad(grid_hw.prod(1).cumsum(0), (1, 0))
@@ -59,10 +58,10 @@ def main() -> None:
             "image by image": lambda: image_by_image(grid_hw, window),  # noqa: B023
             "limit: one write of the result": lambda: torch.empty((total, 2), dtype=torch.int32).fill_(1),  # noqa: B023
         }
-        times = interleaved(calls, rounds=options.rounds, inner=20 if total < 10_000 else 1)
+        times = interleaved(calls, rounds=given.rounds, inner=20 if total < 10_000 else 1)
         own = times["prepare_image_attn_pos_id"]
         rows += [Row(shape, name, time, f"op takes {own / time:.3g} of it") for name, time in times.items()]
-    report("prepare_image_attn_pos_id_cpu", rows, options.out)
+    report("prepare_image_attn_pos_id_cpu", rows, given.out)
 
 
 if __name__ == "__main__":

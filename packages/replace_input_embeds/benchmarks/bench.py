@@ -20,7 +20,12 @@ SHAPES = {
 
 def main() -> None:
     """Verifies, then times."""
-    given = options(__doc__, "cpu")
+    given = options(__doc__, "cpu", "cuda")
+    if given.target == "cuda":
+        import on_cuda
+
+        on_cuda.main(given)
+        return
     rows = []
     for shape, (tokens, width, index) in SHAPES.items():
         index = index.sort().values  # masked_scatter takes rows in order

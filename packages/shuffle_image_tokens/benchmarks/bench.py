@@ -5,15 +5,12 @@
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 import torch
 from torch import Tensor
 
 from tilevl.shuffle_image_tokens import shuffle_image_tokens
 from tilevl.testing import same_bits
-from tilevl.testing.benchmark import Row, interleaved, report
+from tilevl.testing.benchmark import Row, interleaved, options, report
 
 GROUPS = 2
 
@@ -50,10 +47,12 @@ SHAPES = {
 
 def main() -> None:
     """Verifies, then times."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, help="folder for the JSON file and the picture")
-    parser.add_argument("--rounds", type=int, default=31, help="timings per row (default: %(default)s)")
-    options = parser.parse_args()
+    given = options(__doc__, "cpu", "cuda")
+    if given.target == "cuda":
+        import on_cuda
+
+        on_cuda.main(given)
+        return
     rows = []
     for shape, (width, starts, counts, total) in SHAPES.items():
         embeds = torch.randn(total, width).bfloat16()
@@ -68,10 +67,10 @@ def main() -> None:
             "image by image": lambda: image_by_image(embeds, starts, counts),  # noqa: B023
             "limit: one copy of the images' rows": lambda: other[:images].copy_(embeds[:images]),  # noqa: B023
         }
-        times = interleaved(calls, rounds=options.rounds)
+        times = interleaved(calls, rounds=given.rounds)
         own = times["shuffle_image_tokens"]
         rows += [Row(shape, name, time, f"op takes {own / time:.2f} of it") for name, time in times.items()]
-    report("shuffle_image_tokens_cpu", rows, options.out)
+    report("shuffle_image_tokens_cpu", rows, given.out)
 
 
 if __name__ == "__main__":

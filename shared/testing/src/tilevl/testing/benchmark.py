@@ -75,7 +75,9 @@ def interleaved(
 def machine() -> dict[str, Any]:
     """What a figure was measured on: processor, threads, versions."""
     names = [line.split(":")[1].strip() for line in _cpuinfo() if line.startswith("model name")]
+    gpu = {"gpu": torch.cuda.get_device_name()} if torch.cuda.is_initialized() else {}
     return {
+        **gpu,
         "processor": names[0] if names else platform.processor() or platform.machine(),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,

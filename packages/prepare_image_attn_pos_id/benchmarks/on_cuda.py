@@ -1,0 +1,65 @@
+"""The CUDA part of the benchmark: replays against a fill of the same bytes, and what a call costs at least."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+import torch
+from torch import Tensor
+
+from tilevl.prepare_image_attn_pos_id import prepare_image_attn_pos_id
+from tilevl.testing import same_bits
+from tilevl.testing.benchmark import Row, report
+from tilevl.testing.cuda_benchmark import empty_kernel, on_device, on_host, replayed
+
+SHAPES = {  # images, side of the square grid, window
+    "64 images of 128 x 128, window 1": (64, 128, 1),
+    "64 images of 128 x 128, window 2": (64, 128, 2),
+    "10,000 images of 2 x 2, window 1": (10_000, 2, 1),
+}
+CALLS = 32  # in a graph
+
+
+def image_by_image(grid_hw: Tensor, window: int) -> Tensor:
+    """The usual way in vision-language models: expand, permute and stack for each image, then concatenate."""
+    images = []
+    for height, width in grid_hw.tolist():
+        rows = torch.arange(height, device="cuda").unsqueeze(1).expand(height, width)
+        columns = torch.arange(width, device="cuda").unsqueeze(0).expand(height, width)
+        windows = (height // window, window, width // window, window)
+        sides = [side.reshape(windows).permute(0, 2, 1, 3).flatten() for side in (rows, columns)]
+        images.append(torch.stack(sides, dim=-1))
+    return torch.cat(images).int()
+
+
+def measure(shape: str, rounds: int) -> list[Row]:
+    """Verifies, then times."""
+    images, side, window = SHAPES[shape]
+    grid_hw = torch.full((images, 2), side)
+    sums = (torch.arange(images + 1) * side * side).cuda()
+    grids, total = grid_hw.cuda(), images * side * side
+
+    def own() -> Tensor:
+        return prepare_image_attn_pos_id(grids, sums, total, window)
+
+    def fill() -> Tensor:
+        return torch.full((total, 2), 7, dtype=torch.int32, device="cuda")
+
+    assert same_bits(own(), image_by_image(grid_hw, window))
+    times = replayed({"prepare_image_attn_pos_id": [own] * CALLS, "fill": [fill] * CALLS}, rounds=rounds)
+    if images < 1000:
+        times |= on_device({"image by image": [lambda: image_by_image(grid_hw, window)]}, rounds=rounds)
+    rows = [Row(shape, name, time, f"{time / times['fill']:.2f} of a fill") for name, time in times.items()]
+    calls = {"empty kernel": empty_kernel, "prepare_image_attn_pos_id": own, "fill": fill}
+    times = replayed({name: [call] for name, call in calls.items()}, rounds=rounds, repeat=50)
+    rows += [
+        Row(shape, f"{name}, one replay", time, f"{time / times['empty kernel']:.2f} of an empty kernel")
+        for name, time in times.items()
+    ]
+    return rows + [Row(shape, f"{name}, host", time, "eager call") for name, time in on_host(calls).items()]
+
+
+def main(given: Namespace) -> None:
+    """All shapes."""
+    rows = [row for shape in SHAPES for row in measure(shape, given.rounds)]
+    report("prepare_image_attn_pos_id_cuda", rows, given.out)
