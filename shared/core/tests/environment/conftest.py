@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tilevl.core.environment import cann, gpu, npu, tools
+from tilevl.core.environment import cann, gpu, npu
 from tilevl.core.environment.check import Check, Scene
 from tilevl.core.environment.sight import Broken, TileLangSeen, TorchNpuSeen, TorchSeen
 
@@ -62,7 +62,6 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
     monkeypatch.setattr(npu, "DEVICE_FOLDER", tmp_path / "dev")
     monkeypatch.setattr(cann, "USUAL_ROOTS", (tmp_path / "usual" / "cann",))
     monkeypatch.setattr(gpu, "USUAL_HOME", tmp_path / "usual" / "cuda")
-    monkeypatch.setattr(tools, "TIMEOUT", 1.0)
 
     def ask(check: Callable[[Scene], Check], *, target: str = "ascend", run_tools: bool = True, **seen: Any) -> Check:
         return check(Scene(target, Seen(**seen), run_tools))
