@@ -13,7 +13,7 @@ import pkgutil
 import sys
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, ForwardRef
 
 import tree
 
@@ -24,6 +24,8 @@ class _Bare:
     """An annotation that prints as it is written in the source."""
 
     def __init__(self, annotation: object) -> None:
+        if isinstance(annotation, ForwardRef):  # how a named tuple keeps its annotations
+            annotation = annotation.__forward_arg__
         self._text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
     def __repr__(self) -> str:
