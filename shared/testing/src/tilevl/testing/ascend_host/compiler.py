@@ -21,8 +21,18 @@ RUNTIME = _HERE / "runtime"
 
 _COMMON_FLAGS = ("-std=c++20", "-fPIC", "-g1", "-ffp-contract=off", "-fno-strict-aliasing", "-fvisibility=hidden")
 _RUNTIME_FLAGS = (*_COMMON_FLAGS, "-O2", "-Wall", "-Wextra")
+# A warp operation is known by its address in the code, and the lanes that are behind are those at the lowest one: so a call must
+# be neither copied nor merged, and blocks stay in the order of the source.
+_IN_ORDER = (
+    "-fno-reorder-blocks",
+    "-fno-guess-branch-probability",
+    "-fno-thread-jumps",
+    "-fno-tree-dominator-opts",
+    "-fno-tree-tail-merge",
+    "-fno-crossjumping",
+)
 # The callbacks of -fsanitize=thread are the runtime's own: libtsan is not linked.
-_KERNEL_FLAGS = (*_COMMON_FLAGS, "-O1", "-w", "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0")
+_KERNEL_FLAGS = (*_COMMON_FLAGS, "-O1", "-w", "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0", *_IN_ORDER)
 _SHOWN_ERRORS = 12
 
 

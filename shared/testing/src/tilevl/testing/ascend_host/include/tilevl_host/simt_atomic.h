@@ -14,15 +14,22 @@ template <typename T>
 concept atomic_operand = std::is_same_v<T, int32_t> || std::is_same_v<T, uint32_t> || std::is_same_v<T, float> ||
                          std::is_same_v<T, half> || std::is_same_v<T, bfloat16_t> || is_packed16<T> || is_atomic64<T>;
 
+// The access itself, which the checks have been told of.
+template <typename T, typename F>
+TILEVL_HOST_REGISTER_OP T replace(T* address, F change) {
+  T old;
+  std::memcpy(&old, address, sizeof(T));
+  const T changed = change(old);
+  std::memcpy(address, &changed, sizeof(T));
+  return old;
+}
+
 template <typename T, typename F>
 TILEVL_HOST_INLINE T atomic_update(T* address, const char* name, F change) {
   if (is_atomic64<T> && in_ub(address)) fault("range", "%s: a 64-bit atomic must be in GM, got an address of UB", name);
   touch_atomic(address, sizeof(T));
   count_simt(Simt::atomics, 1);
-  T old;
-  std::memcpy(&old, address, sizeof(T));
-  const T changed = change(old);
-  std::memcpy(address, &changed, sizeof(T));
+  const T old = replace(address, change);
   // The device doesn't give the old value of a 16-bit float reliably, so nobody should build on it: all bits set is NaN.
   if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16_t>) return T::from_bits(0xffff);
   return old;
@@ -43,15 +50,15 @@ TILEVL_HOST_PURE inline T atomic_extreme(T a, T b) {
 
 template <tilevl_host::atomic_operand T>
 TILEVL_HOST_INLINE T asc_atomic_add(T* address, std::type_identity_t<T> value) {
-  return tilevl_host::atomic_update(address, "asc_atomic_add", [value](T old) { return tilevl_host::atomic_sum(old, value); });
+  return tilevl_host::atomic_update(address, "asc_atomic_add", [value](T old) TILEVL_HOST_LANE { return tilevl_host::atomic_sum(old, value); });
 }
 template <tilevl_host::atomic_operand T>
 TILEVL_HOST_INLINE T asc_atomic_max(T* address, std::type_identity_t<T> value) {
   return tilevl_host::atomic_update(address, "asc_atomic_max",
-                                    [value](T old) { return tilevl_host::atomic_extreme<true>(old, value); });
+                                    [value](T old) TILEVL_HOST_LANE { return tilevl_host::atomic_extreme<true>(old, value); });
 }
 template <tilevl_host::atomic_operand T>
 TILEVL_HOST_INLINE T asc_atomic_min(T* address, std::type_identity_t<T> value) {
   return tilevl_host::atomic_update(address, "asc_atomic_min",
-                                    [value](T old) { return tilevl_host::atomic_extreme<false>(old, value); });
+                                    [value](T old) TILEVL_HOST_LANE { return tilevl_host::atomic_extreme<false>(old, value); });
 }
