@@ -7,7 +7,6 @@ taken where ``values.multiply_add`` proves the constants and the processor has v
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -18,7 +17,6 @@ from tilevl.core.cache import Kernel
 
 # Elements of the result per pass: what lies between stays in the caches, and few calls share the work.
 _PRODUCT_BLOCK, _TABLE_BLOCK = 3 * 2**20, 3 * 2**18
-_OF_SIZE = {2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}  # carriers for copies of many bytes
 _LINEAR_TAKES = (
     "qx", "x_scale", "x_zero_point", "qw", "w_scale", "w_zero_point", "bias", "output_scale", "output_zero_point",
     "output_dtype", "post_op_name", "post_op_args", "post_op_algorithm",
@@ -83,16 +81,15 @@ def product_normaliser(
 ) -> Normalise | None:
     """Planes and values by a matrix product, or None where constants, processor or torch don't allow it.
 
-    Runs of ``run`` pixels are multiplied by a 0/1 matrix that sorts their bytes by channel. The result, one row of
-    ``(channel, pixel)`` per run, then moves into the patches in pieces of up to 16 bytes.
+    Runs of pixels are multiplied by a 0/1 matrix that sorts their bytes by channel. The result, one row of
+    ``(channel, pixel)`` per run, then moves into the patches, a run of one channel at a time.
     """
     if constants is None or not _product_is_fast():
         return None
-    run = math.gcd(patch_size, 8)
-    if run < 4:
-        run = patch_size
-    piece = math.gcd(run * table.element_size(), 16)
-    carrier, pieces = _OF_SIZE[piece], run * table.element_size() // piece
+    if patch_size % 2 == 0:
+        run, carrier, pieces = 4, torch.int64, 1  # four results of 2 bytes move as one int64
+    else:
+        run, carrier, pieces = patch_size, torch.int16, patch_size
     native = table.dtype == torch.bfloat16 and _has_bfloat16()
     result_dtype = table.dtype if native else torch.float32  # oneDNN has but scalar code for the others
     order = torch.zeros(3, run, run, bytes_per_pixel, dtype=torch.int8, device="cpu")
@@ -114,9 +111,8 @@ def product_normaliser(
         out.view(carrier).view(count, 3, per_plane, pieces).copy_(source.transpose(1, 2))
 
     every_code = torch.arange(values.CODES, dtype=torch.uint8, device="cpu").repeat_interleave(run * bytes_per_pixel)
-    seen = by_channel(every_code).view(values.CODES, 3, run).view(_OF_SIZE[table.element_size()])
-    exact = table.T.contiguous().view(_OF_SIZE[table.element_size()])
-    return normalise if bool((seen == exact[:, :, None]).all()) else None
+    seen = by_channel(every_code).view(torch.int16).view(values.CODES, 3, run)
+    return normalise if bool((seen == table.T.contiguous().view(torch.int16)[:, :, None]).all()) else None
 
 
 def _product_is_fast() -> bool:
