@@ -34,7 +34,8 @@ __simt_vf__ __launch_bounds__(2048) inline void program_{i}(
 """
 
 _KERNEL = """\
-extern "C" __global__ {kind} void programs(__gm__ uint8_t* given, __gm__ uint8_t* place, __gm__ uint8_t* result, int32_t which, int32_t x, int32_t y, int32_t z) {{
+extern "C" __global__ __vector__ void programs(__gm__ uint8_t* given, __gm__ uint8_t* place, __gm__ uint8_t* result,
+                                               int32_t which, int32_t x, int32_t y, int32_t z) {{
   asc_init();
   __ubuf__ uint8_t *ub = (__ubuf__ uint8_t *)0;
   asc_copy_gm2ub_align(ub, given, 1, 32768, 0, 0, 0, static_cast<asc_load_l2_cache_mode>(0), 32768, 32768);
@@ -43,7 +44,8 @@ extern "C" __global__ {kind} void programs(__gm__ uint8_t* given, __gm__ uint8_t
 {calls}
   asc_sync_notify(PIPE_V, PIPE_MTE3, 0);
   asc_sync_wait(PIPE_V, PIPE_MTE3, 0);
-  asc_copy_ub2gm_align(result + block_idx * 16384, ub + 16384, 1, 16384, static_cast<asc_store_l2_cache_mode>(4), 16384, 16384);
+  asc_copy_ub2gm_align(result + block_idx * 16384, ub + 16384, 1, 16384, static_cast<asc_store_l2_cache_mode>(4), 16384,
+                       16384);
 }}
 """
 
@@ -58,7 +60,7 @@ class SimtPrograms:
             f"  if (which == {i}) asc_vf_call<program_{i}>(cce::dim3(x, y, z), ub, given, place);"
             for i in range(len(bodies))
         )
-        self.source = _HEAD + functions + _KERNEL.format(kind="__vector__", calls=calls)
+        self.source = _HEAD + functions + _KERNEL.format(calls=calls)
 
     @cached_property
     def kernel(self) -> ascend_host.Kernel:

@@ -11,10 +11,11 @@ from tilevl.testing.ascend_host import KernelFaultError
 _BODIES = {
     "index": "OUT(int32_t)[THREAD] = int32_t(threadIdx.x) + 100 * int32_t(threadIdx.y) + 10000 * int32_t(threadIdx.z);",
     "extent": "OUT(int32_t)[THREAD] = int32_t(blockDim.x) + 100 * int32_t(blockDim.y) + 10000 * int32_t(blockDim.z);",
-    "place": "OUT(int32_t)[THREAD] = int32_t(blockIdx.x) * 1000 + int32_t(gridDim.x) * 100 + int32_t(laneid()) + warpSize;",
+    "place": (
+        "OUT(int32_t)[THREAD] = int32_t(blockIdx.x) * 1000 + int32_t(gridDim.x) * 100 + int32_t(laneid()) + warpSize;"
+    ),
     "reverse": (
-        "int32_t v = IN(int32_t)[THREAD];\n  asc_syncthreads();\n"
-        "  OUT(int32_t)[int32_t(blockDim.x) - 1 - THREAD] = v;"
+        "int32_t v = IN(int32_t)[THREAD];\n  asc_syncthreads();\n  OUT(int32_t)[int32_t(blockDim.x) - 1 - THREAD] = v;"
     ),
     "exchange": (
         "OUT(int32_t)[THREAD] = IN(int32_t)[THREAD];\n  asc_syncthreads();\n"
@@ -40,7 +41,9 @@ _BODIES = {
     "overlapping_words": "*(__ubuf__ uint16_t*)(OUT(uint8_t) + (THREAD / 2) * 2) = 1;",
     "gm_race": "if (THREAD < 2) PLACE(int32_t)[0] = THREAD;",
     "read_shared": "OUT(int32_t)[THREAD] = IN(int32_t)[0] + GIVEN(int32_t)[1];",
-    "reads_then_write": "int32_t v = IN(int32_t)[0];\n  if (THREAD == 5) IN(int32_t)[0] = v + 1;\n  OUT(int32_t)[THREAD] = v;",
+    "reads_then_write": (
+        "int32_t v = IN(int32_t)[0];\n  if (THREAD == 5) IN(int32_t)[0] = v + 1;\n  OUT(int32_t)[THREAD] = v;"
+    ),
     "within_a_warp": (
         "OUT(int32_t)[THREAD] = IN(int32_t)[THREAD];\n  cooperative_groups::coalesced_threads().sync();\n"
         "  int32_t v = OUT(int32_t)[THREAD ^ 1];\n  cooperative_groups::coalesced_threads().sync();\n"
@@ -88,7 +91,9 @@ def test_a_launch_holds_1_to_2048_threads(programs: SimtPrograms, threads: int |
 
 
 @pytest.mark.parametrize("threads", [2, 64, 100, 1024])
-def test_barriers_separate_what_threads_write_and_read(programs: SimtPrograms, generator: np.random.Generator, threads: int) -> None:
+def test_barriers_separate_what_threads_write_and_read(
+    programs: SimtPrograms, generator: np.random.Generator, threads: int
+) -> None:
     given = generator.integers(-1000, 1000, threads).astype("i4")
     assert (programs.run("reverse", given, threads=threads)[:threads] == given[::-1]).all()
     assert (programs.run("exchange", given, threads=threads)[:threads] == np.roll(given, -1)).all()
@@ -97,11 +102,23 @@ def test_barriers_separate_what_threads_write_and_read(programs: SimtPrograms, g
 
 
 @pytest.mark.parametrize(
-    "program", ["exchange_without_first", "exchange_without_second", "same_word", "overlapping_words", "gm_race", "reads_then_write"]
+    "program",
+    [
+        "exchange_without_first",
+        "exchange_without_second",
+        "same_word",
+        "overlapping_words",
+        "gm_race",
+        "reads_then_write",
+    ],
 )
-def test_two_threads_on_one_byte_are_a_race(programs: SimtPrograms, generator: np.random.Generator, program: str) -> None:
+def test_two_threads_on_one_byte_are_a_race(
+    programs: SimtPrograms, generator: np.random.Generator, program: str
+) -> None:
     given = generator.integers(-1000, 1000, 64).astype("i4")
-    with pytest.raises(KernelFaultError, match=r"threads \d+ and \d+ of a SIMT function touch the same byte of (UB|GM)") as raised:
+    with pytest.raises(
+        KernelFaultError, match=r"threads \d+ and \d+ of a SIMT function touch the same byte of (UB|GM)"
+    ) as raised:
         programs.run(program, given)
     assert {fault.kind for fault in raised.value.faults} == {"race"}
     assert raised.value.faults[0].lines
@@ -111,12 +128,16 @@ def test_two_threads_on_one_byte_are_a_race(programs: SimtPrograms, generator: n
 def test_other_bytes_and_reads_of_one_byte_are_no_race(programs: SimtPrograms, program: str) -> None:
     given = np.array([3, 4], "i4")
     dtype, expected = {
-        "neighbour_bytes": ("u1", np.arange(64)), "read_shared": ("i4", np.full(64, 7)), "fence": ("i4", np.full(64, 7)),
-    }[program]  # fmt: skip
+        "neighbour_bytes": ("u1", np.arange(64)),
+        "read_shared": ("i4", np.full(64, 7)),
+        "fence": ("i4", np.full(64, 7)),
+    }[program]
     assert (programs.run(program, given, dtype=dtype)[:64] == expected).all()
 
 
-def test_a_warps_own_synchronisation_orders_its_lanes_only(programs: SimtPrograms, generator: np.random.Generator) -> None:
+def test_a_warps_own_synchronisation_orders_its_lanes_only(
+    programs: SimtPrograms, generator: np.random.Generator
+) -> None:
     given = generator.integers(-1000, 1000, 64).astype("i4")
     assert (programs.run("within_a_warp", given)[:64] == given.reshape(32, 2)[:, ::-1].reshape(-1)).all()
     with pytest.raises(KernelFaultError, match="no barrier between"):

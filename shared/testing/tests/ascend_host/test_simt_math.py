@@ -27,8 +27,12 @@ _BODIES = {
     "max": "OUT(float)[THREAD] = max(IN(float)[THREAD], IN(float)[THREAD + 64]);",
     "min": "OUT(float)[THREAD] = min(IN(float)[THREAD], IN(float)[THREAD + 64]);",
     "half_max": "OUT(half)[THREAD] = max(IN(half)[THREAD], half(0.5f));",
-    "half_pair": "*(__ubuf__ half2*)(OUT(half) + 2 * THREAD) = __float22half2_rn(*(__ubuf__ float2*)(IN(float) + 2 * THREAD));",
-    "half_wide": "*(__ubuf__ float2*)(OUT(float) + 2 * THREAD) = __half22float2(*(__ubuf__ half2*)(IN(half) + 2 * THREAD));",
+    "half_pair": (
+        "*(__ubuf__ half2*)(OUT(half) + 2 * THREAD) = __float22half2_rn(*(__ubuf__ float2*)(IN(float) + 2 * THREAD));"
+    ),
+    "half_wide": (
+        "*(__ubuf__ float2*)(OUT(float) + 2 * THREAD) = __half22float2(*(__ubuf__ half2*)(IN(half) + 2 * THREAD));"
+    ),
     "bf16_pair": (
         "*(__ubuf__ bfloat16x2_t*)(OUT(bfloat16_t) + 2 * THREAD) = "
         "__float22bfloat162_rn(*(__ubuf__ float2*)(IN(float) + 2 * THREAD));"
@@ -47,15 +51,18 @@ _BODIES = {
         "  *(__ubuf__ half2*)(OUT(half) + 1024 + 2 * THREAD) = back;"
     ),
     "bf16_fp8_pairs": (
-        "bfloat16x2_t b = make_bfloat16x2_t(bfloat16_t(IN(float)[2 * THREAD]), bfloat16_t(IN(float)[2 * THREAD + 1]));\n"
+        "bfloat16x2_t b = make_bfloat16x2_t(bfloat16_t(IN(float)[2 * THREAD]),\n"
+        "    bfloat16_t(IN(float)[2 * THREAD + 1]));\n"
         "  uint16_t bits = tl::detail::cast_bfloat162_to_fp8_e5m2x2(b);\n  OUT(uint16_t)[THREAD] = bits;"
     ),
     "mixed": "OUT(float)[THREAD] = IN(half)[THREAD] * 0.1f + 2 * IN(half)[THREAD];",
     "uniform": (
-        "tl::AscendPhiloxState state;\n  tl::philox_init(&state, 42, THREAD, 0);\n  OUT(float)[THREAD] = tl::philox_rand_uniform(&state);"
+        "tl::AscendPhiloxState state;\n  tl::philox_init(&state, 42, THREAD, 0);\n"
+        "  OUT(float)[THREAD] = tl::philox_rand_uniform(&state);"
     ),
     "normal": (
-        "tl::AscendPhiloxState state;\n  tl::philox_init(&state, 42, THREAD, 0);\n  OUT(float)[THREAD] = tl::philox_rand_normal(&state);"
+        "tl::AscendPhiloxState state;\n  tl::philox_init(&state, 42, THREAD, 0);\n"
+        "  OUT(float)[THREAD] = tl::philox_rand_normal(&state);"
     ),
     "packed_atomic": "asc_atomic_add(OUT(half2), make_half2(half(1), half(2)));",
     "wide_atomic_in_ub": "asc_atomic_add(OUT(int64_t), int64_t(1));",
@@ -132,7 +139,9 @@ def test_conversions_round_to_nearest_even(programs: SimtPrograms, generator: np
     assert (programs.run("mixed", small, dtype="f4")[:64] == exact).all()
 
 
-@pytest.mark.parametrize(("name", "dtype", "largest"), [("e4m3", torch.float8_e4m3fn, 448.0), ("e5m2", torch.float8_e5m2, 57344.0)])
+@pytest.mark.parametrize(
+    ("name", "dtype", "largest"), [("e4m3", torch.float8_e4m3fn, 448.0), ("e5m2", torch.float8_e5m2, 57344.0)]
+)
 def test_8_bit_floats_saturate_and_keep_nan(
     programs: SimtPrograms, generator: np.random.Generator, name: str, dtype: torch.dtype, largest: float
 ) -> None:
@@ -144,7 +153,9 @@ def test_8_bit_floats_saturate_and_keep_nan(
     assert torch.equal(got.nan_to_num(nan=-1), expected.nan_to_num(nan=-1))
     codes = np.arange(256, dtype=np.uint8)
     wide = torch.from_numpy(programs.run(f"{name}_wide", codes, dtype="f4", threads=256)[:256].copy())
-    assert torch.equal(wide.nan_to_num(1e9, 2e9, -2e9), torch.from_numpy(codes).view(dtype).float().nan_to_num(1e9, 2e9, -2e9))
+    assert torch.equal(
+        wide.nan_to_num(1e9, 2e9, -2e9), torch.from_numpy(codes).view(dtype).float().nan_to_num(1e9, 2e9, -2e9)
+    )
 
 
 def test_8_bit_floats_convert_in_pairs(programs: SimtPrograms, generator: np.random.Generator) -> None:

@@ -28,14 +28,17 @@ _BODIES = {
     "catch_up": (
         "int32_t v = 1;\n  if (THREAD % 2 == 0) { v = asc_reduce_add(v); }\n  OUT(int32_t)[THREAD] = asc_reduce_add(v);"
     ),
-    "loop": "int32_t v = 0;\n  for (int i = 0; i <= THREAD % 4; ++i) v = asc_reduce_add(1);\n  OUT(int32_t)[THREAD] = v;",
+    "loop": (
+        "int32_t v = 0;\n  for (int i = 0; i <= THREAD % 4; ++i) v = asc_reduce_add(1);\n  OUT(int32_t)[THREAD] = v;"
+    ),
     "ballot": "OUT(uint32_t)[THREAD] = asc_ballot(IN(int32_t)[THREAD]);",
     "activemask": "if (THREAD % 5 == 0) OUT(uint32_t)[THREAD] = asc_activemask();",
     "shfl": "OUT(int32_t)[THREAD] = asc_shfl(IN(int32_t)[THREAD], IN(int32_t)[1024 + THREAD], IN(int32_t)[2048]);",
     "xor": "OUT(int32_t)[THREAD] = asc_shfl_xor(IN(int32_t)[THREAD], IN(int32_t)[1024], IN(int32_t)[2048]);",
     "inactive_lane": "if (THREAD < 16) OUT(int32_t)[THREAD] = asc_shfl_xor(THREAD, 16);",
     "packed": (
-        "half2 h = make_half2(half(THREAD), half(-THREAD));\n  bfloat16x2_t b = make_bfloat16x2_t(bfloat16_t(THREAD), bfloat16_t(1));\n"
+        "half2 h = make_half2(half(THREAD), half(-THREAD));\n"
+        "  bfloat16x2_t b = make_bfloat16x2_t(bfloat16_t(THREAD), bfloat16_t(1));\n"
         "  h = asc_shfl_xor(h, 1);\n  b = asc_shfl_xor(b, 1);\n"
         "  OUT(float)[4 * THREAD] = h.x;\n  OUT(float)[4 * THREAD + 1] = h.y;\n  OUT(float)[4 * THREAD + 2] = b.x;"
     ),
@@ -47,8 +50,8 @@ for _name in ("int32_t", "uint32_t", "float", "half"):
         _BODIES[f"{_op} {_name}"] = f"OUT({_name})[THREAD] = asc_reduce_{_op}(IN({_name})[THREAD]);"
 for _label, (_reducer, _threads, _scale, _name) in _ALL_REDUCE.items():
     _BODIES[_label] = (
-        f"OUT({_name})[THREAD] = tl::AscendAllReduce<tl::{_reducer}, {_threads}, {_scale}, 0>::run(IN({_name})[THREAD], "
-        f"(__ubuf__ {_name}*)(ub + 8192));"
+        f"OUT({_name})[THREAD] = tl::AscendAllReduce<tl::{_reducer}, {_threads}, {_scale}, 0>::run("
+        f"IN({_name})[THREAD], (__ubuf__ {_name}*)(ub + 8192));"
     )
 
 
@@ -102,7 +105,9 @@ def test_an_xor_shuffle_never_reads_above_its_group(
     assert (programs.run("xor", given)[:64] == values[np.where(own, np.arange(64), target)]).all()
 
 
-@pytest.mark.parametrize(("mask", "width", "message"), [(4, 4, "less than 4, got 4"), (1, 3, "power of two"), (1, 64, "up to 32")])
+@pytest.mark.parametrize(
+    ("mask", "width", "message"), [(4, 4, "less than 4, got 4"), (1, 3, "power of two"), (1, 64, "up to 32")]
+)
 def test_shuffle_arguments_are_checked(programs: SimtPrograms, mask: int, width: int, message: str) -> None:
     given = np.zeros(2049, "i4")
     given[1024], given[2048] = mask, width
@@ -134,7 +139,9 @@ def _tree(values: NDArray[Any], *, neighbours: bool) -> Any:
     level: list[Any] = [*values, *[None] * (32 - len(values))]
     while len(level) > 1:
         half = len(level) // 2
-        pairs = zip(level[::2], level[1::2], strict=True) if neighbours else zip(level[:half], level[half:], strict=True)
+        pairs = (
+            zip(level[::2], level[1::2], strict=True) if neighbours else zip(level[:half], level[half:], strict=True)
+        )
         level = [b if a is None else a if b is None else a + b for a, b in pairs]
     return level[0]
 
@@ -176,7 +183,9 @@ def test_ballots_and_active_masks(programs: SimtPrograms, generator: np.random.G
 
 
 @pytest.mark.parametrize("label", _ALL_REDUCE)
-def test_tilelangs_reductions_reduce_each_row(programs: SimtPrograms, generator: np.random.Generator, label: str) -> None:
+def test_tilelangs_reductions_reduce_each_row(
+    programs: SimtPrograms, generator: np.random.Generator, label: str
+) -> None:
     reducer, threads, scale, name = _ALL_REDUCE[label]
     dtype = _SHUFFLED[name]
     rows = 2 if threads <= 32 else 1  # more rows at once are wrong in TileLang itself past a warp

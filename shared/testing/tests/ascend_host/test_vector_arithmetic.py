@@ -136,7 +136,9 @@ def test_unary_operations(programs: RegisterPrograms, generator: np.random.Gener
 
 
 @pytest.mark.parametrize("name", _TYPES)
-def test_logic_works_on_the_bits_of_any_type(programs: RegisterPrograms, generator: np.random.Generator, name: str) -> None:
+def test_logic_works_on_the_bits_of_any_type(
+    programs: RegisterPrograms, generator: np.random.Generator, name: str
+) -> None:
     dtype = _TYPES[name]
     words = f"u{np.dtype(dtype).itemsize}"
     a, b = _lanes(generator, words)

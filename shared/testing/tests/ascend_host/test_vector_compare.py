@@ -21,9 +21,7 @@ for _name in _TYPES:
     _BODIES[f"vdup:{_name}"] = f"D(simd_inst::vdup<{_name}>({_name}(5), M, MODE_ZEROING));"
     _BODIES[f"vdup_merging:{_name}"] = f"auto d = A({_name}); ::vdup(d, {_name}(5), M, MODE_MERGING); D(d);"
     _BODIES[f"lowest:{_name}"] = f"D(simd_inst::vdupv(A({_name}), M, POS_LOWEST, MODE_ZEROING));"
-    _BODIES[f"highest:{_name}"] = (
-        f"auto d = B({_name}); ::vdup(d, A({_name}), M, POS_HIGHEST, MODE_MERGING); D(d);"
-    )
+    _BODIES[f"highest:{_name}"] = f"auto d = B({_name}); ::vdup(d, A({_name}), M, POS_HIGHEST, MODE_MERGING); D(d);"
     _BODIES[f"ramp:{_name}"] = f"D(simd_inst::vci<{_name}>({_name}(100), INC_ORDER));"
     _BODIES[f"falling:{_name}"] = f"D(simd_inst::vci<{_name}>({_name}(100), DEC_ORDER));"
 for _bin in (0, 1):

@@ -51,7 +51,8 @@ for (_from, _to), _tail in _PAIRS.items():
     for _part in _parts(_tail):
         for _saturation in ("RS_DISABLE", "RS_ENABLE") if "s" in _tail else ("",):
             _BODIES[f"{_from}->{_to} {_part} {_saturation}"] = (
-                f"D(simd_inst::vcvt<{_to}>(A({_from}), M, {_controls(_tail, 'ROUND_R', _saturation, _part)}MODE_ZEROING));"
+                f"D(simd_inst::vcvt<{_to}>(A({_from}), M, "
+                f"{_controls(_tail, 'ROUND_R', _saturation, _part)}MODE_ZEROING));"
             )
 for _mode in "RAFCZO":
     _BODIES[f"ROUND_{_mode}"] = f"D(simd_inst::vcvt<int32_t>(A(float), M, ROUND_{_mode}, RS_DISABLE, MODE_ZEROING));"

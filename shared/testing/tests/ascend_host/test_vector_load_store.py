@@ -41,7 +41,8 @@ for _name in _TYPES:
         "asc_create_mask_b32(PAT_ALL), MODE_ZEROING));"
     )
     _BODIES[f"store_postupdate:{_name}"] = (
-        f"auto p = STORED({_name}); asc_storealign_postupdate(p, A({_name}), 64, M); asc_storealign(p, B({_name}), 0, M);"
+        f"auto p = STORED({_name}); asc_storealign_postupdate(p, A({_name}), 64, M); "
+        f"asc_storealign(p, B({_name}), 0, M);"
     )
 _BODIES |= {
     "pack:b16": "simd_inst::vsts_pack_b16(A(half), STORED(half), 0, M);",
@@ -182,7 +183,9 @@ def test_block_stores_put_blocks_a_stride_apart(
     assert (updated.e("u4") == 64).all()
 
 
-@pytest.mark.parametrize(("program", "wide", "narrow"), [("b16", "u2", "u1"), ("b32", "u4", "u2"), ("quarter", "u4", "u1")])
+@pytest.mark.parametrize(
+    ("program", "wide", "narrow"), [("b16", "u2", "u1"), ("b32", "u4", "u2"), ("quarter", "u4", "u1")]
+)
 def test_packing_stores_keep_the_low_part(
     programs: RegisterPrograms, generator: np.random.Generator, program: str, wide: str, narrow: str
 ) -> None:

@@ -32,9 +32,7 @@ VECTOR_OPTIONS = {
     "block_gather_keeps_inactive": _no_yes(
         "whether a masked gather of blocks keeps the register's bytes in blocks that are off, instead of writing zero"
     ),
-    "round_odd_sticky": _no_yes(
-        "whether ROUND_O sends every inexact value to the odd neighbour, instead of ties only"
-    ),
+    "round_odd_sticky": _no_yes("whether ROUND_O sends every inexact value to the odd neighbour, instead of ties only"),
     "integer_division_by_zero_gives_zero": _no_yes("whether an integer divided by zero gives 0, not all bits set"),
     "fused_multiply_add": _no_yes("whether vmula, vmadd, axpy and madd round once", default="yes"),
     "exp_sub_rounds_difference": _no_yes(
