@@ -46,7 +46,7 @@ class Shape:
 
 
 SHAPES = [
-    Shape(1, 64, 64, 12, 64, torch.bfloat16),  # a global layer of SAM-B, which the CPU bar is set on
+    Shape(1, 64, 64, 12, 64, torch.bfloat16),  # a global layer of SAM-B
     Shape(1, 64, 64, 16, 80, torch.bfloat16),  # of SAM-H
     Shape(25, 14, 14, 12, 64, torch.bfloat16),  # the windows of one image
     Shape(1, 64, 64, 12, 64, torch.float16),
@@ -83,34 +83,32 @@ def verify(shape: Shape, inputs: list[Tensor]) -> None:
     assert error < BOUNDS[shape.dtype], f"{shape}: relative error {error:.2e}"
 
 
+def measure(shape: Shape, rounds: int) -> list[Row]:
+    """Time and memory of one shape, verified first."""
+    inputs = shape.draw()
+    verify(shape, inputs)
+    q, k, v = (tensor.transpose(1, 2) for tensor in inputs[:3])
+    rel_h, rel_w = inputs[3:]
+    bias = dense_bias(rel_h, rel_w)
+    calls: dict[str, Callable[[], object]] = {
+        OWN: lambda: attn_rel_h_rel_w(*inputs, shape.grid_h, shape.grid_w),
+        DENSE: lambda: scaled_dot_product_attention(q, k, v, attn_mask=bias),
+        "sdpa, dense bias built": lambda: scaled_dot_product_attention(q, k, v, attn_mask=dense_bias(rel_h, rel_w)),
+        "sdpa, no bias: another result": lambda: scaled_dot_product_attention(q, k, v),
+    }
+    times = interleaved(calls, rounds=rounds, warmup=1)
+    rows = []
+    for name, call in calls.items():
+        extra = peak_bytes(call) + (bias.nbytes if name == DENSE else 0)
+        note = f"{times[name] / times[DENSE]:.2f} of dense, {extra / 2**20:.0f} MiB with the result"
+        rows.append(Row(str(shape), name, times[name], note))
+    return rows
+
+
 def main() -> None:
     """Verifies, then times."""
     given = options(__doc__, "cpu", rounds=15)
-    rows = []
-    for shape in SHAPES:
-        inputs = shape.draw()
-        verify(shape, inputs)
-        query, key, value, rel_h, rel_w = inputs
-        q, k, v = (tensor.transpose(1, 2) for tensor in (query, key, value))
-        bias = dense_bias(rel_h, rel_w)
-        calls: dict[str, Callable[[], object]] = {
-            OWN: lambda: attn_rel_h_rel_w(*inputs, shape.grid_h, shape.grid_w),  # noqa: B023
-            DENSE: lambda: scaled_dot_product_attention(q, k, v, attn_mask=bias),  # noqa: B023
-            "sdpa, dense bias built": lambda: scaled_dot_product_attention(
-                q,
-                k,
-                v,
-                attn_mask=dense_bias(rel_h, rel_w),  # noqa: B023
-            ),
-            "sdpa, no bias: another result": lambda: scaled_dot_product_attention(q, k, v),  # noqa: B023
-        }
-        times = interleaved(calls, rounds=given.rounds, warmup=1)
-        held = bias.numel() * bias.element_size()
-        for name, call in calls.items():
-            extra = peak_bytes(call) + (held if name == DENSE else 0)
-            note = f"{times[name] / times[DENSE]:.2f} of dense, {extra / 2**20:.0f} MiB with the result"
-            rows.append(Row(str(shape), name, times[name], note))
-    report("attn_rel_h_rel_w_cpu", rows, given.out)
+    report("attn_rel_h_rel_w_cpu", [row for shape in SHAPES for row in measure(shape, given.rounds)], given.out)
 
 
 if __name__ == "__main__":

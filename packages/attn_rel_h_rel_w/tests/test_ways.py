@@ -95,6 +95,30 @@ def test_underflow_leaves_a_head_to_the_general_way(rng: Generator, left_over: C
     assert left_over == [(1, 1, 16, 64), (1, 1, 16, 64)]  # head 1 of both batches
 
 
+def test_sums_near_underflow_lose_nothing(rng: Generator, left_over: Calls) -> None:
+    """A key far away on the other side lifts the level, in steps up to where all probabilities vanish."""
+    query, key, *rest = tensors(rng, 4, 4, batch=1, heads=1, head_dim=64)
+    query[..., 0] = 4
+    general = []
+    for distance in range(0, 130, 5):
+        key[0, 5] = 0
+        key[0, 5, :, 0] = -distance
+        args = (query, key, *rest)
+        compare(attend(args, BF16), oracle.attn_rel_h_rel_w(*args))
+        general.append(len(left_over))
+    assert general[8] == 0 and general[-1] > general[-2]
+
+
+def test_a_query_without_a_key_gives_zeros_whatever_its_other_table_holds(rng: Generator, left_over: Calls) -> None:
+    for other in (-60.0, -20.0, 0.0, 60.0):
+        inputs = tensors(rng, 4, 4, batch=1)
+        inputs[3][0, 3, 1] = -torch.inf
+        inputs[4][0, 3, 1] = other
+        args = (*inputs, 4, 4)
+        compare(attend(args, BF16), oracle.attn_rel_h_rel_w(*args))
+    assert left_over == [(1, 1, 16, 16)] * 4
+
+
 def test_a_level_below_the_scores_leaves_a_head_to_the_general_way(rng: Generator, left_over: Calls) -> None:
     """One key lies where a query points, so that a score reaches what Cauchy-Schwarz allows."""
     query, key, *rest = tensors(rng, 4, 4, batch=1, head_dim=64)

@@ -130,6 +130,7 @@ def _fill(x: Tensor, q: Tensor, h: Tensor, w: Tensor, mean: Tensor, reach: Tenso
     spread = torch.linalg.vector_norm(q, dim=1).mul_(reach)
     level = torch.minimum(spread, (spread + _SPREAD) / 2).addmv_(q, mean).add_(h.amax(1)).add_(w.amax(1))
     level.add_(_MARGIN + math.log(h.shape[1] * w.shape[1]))
+    level.masked_fill_(level < _LOWEST / 2, torch.nan)  # no key at all: not for this way
     x[:, -2].copy_(level.neg_())
     x[:, -1].copy_(level.sub_(x[:, -2]))
 
