@@ -44,7 +44,9 @@ def build(rows, columns):
 def _child(tmp_path: Path, script: str, start: str = _START) -> subprocess.CompletedProcess[str]:
     file = tmp_path / "child.py"
     file.write_text(start + textwrap.dedent(script), encoding="utf-8")
-    return subprocess.run([sys.executable, str(file)], capture_output=True, text=True, cwd=tmp_path, env=os.environ.copy())
+    return subprocess.run(
+        [sys.executable, str(file)], capture_output=True, text=True, cwd=tmp_path, env=os.environ.copy()
+    )
 
 
 def _passes(tmp_path: Path, script: str) -> None:

@@ -19,7 +19,9 @@ def require_model() -> None:
 
 def _build(kind: str, parameters: str, body: str, functions: str) -> ascend_host.Kernel:
     require_model()
-    source = f'{_INCLUDES}{functions}\nextern "C" __global__ {kind} void k({parameters}) {{\n  asc_init();\n{body}\n}}\n'
+    source = (
+        f'{_INCLUDES}{functions}\nextern "C" __global__ {kind} void k({parameters}) {{\n  asc_init();\n{body}\n}}\n'
+    )
     return ascend_host.compile(source)
 
 

@@ -42,7 +42,9 @@ def test_a_row_outside_the_tensor_is_a_fault_that_names_it(row: int, way: str) -
 
 
 def test_a_wrong_stride_runs_out_of_the_tensor() -> None:
-    rows = "asc_copy_gm2ub_align(ub, (__gm__ uint8_t*)x, 4, 64, 0, 0, 0, static_cast<asc_load_l2_cache_mode>(0), {}, 64);"
+    rows = (
+        "asc_copy_gm2ub_align(ub, (__gm__ uint8_t*)x, 4, 64, 0, 0, 0, static_cast<asc_load_l2_cache_mode>(0), {}, 64);"
+    )
     x = torch.ones(4, 24)
     vector_kernel("__gm__ float* x", rows.format(96))(1, x=x)
     assert "bytes 324 to 388 read by MTE2" in _fault(vector_kernel("__gm__ float* x", rows.format(108)), x=x).message
@@ -86,14 +88,19 @@ def test_reading_scratch_that_nothing_wrote_is_a_fault(way: str) -> None:
 
 
 def test_scratch_of_an_earlier_block_is_not_there_for_the_next() -> None:
-    kernel = vector_kernel("__gm__ float* x, __gm__ float* y", f"if (block_idx == 0) {load('ub', 'x', 64)}\nasc_sync();\n{store('y + 16 * block_idx', 'ub', 64)}")
+    kernel = vector_kernel(
+        "__gm__ float* x, __gm__ float* y",
+        f"if (block_idx == 0) {load('ub', 'x', 64)}\nasc_sync();\n{store('y + 16 * block_idx', 'ub', 64)}",
+    )
     kernel(1, x=torch.ones(16), y=torch.zeros(32))
     with pytest.raises(ascend_host.KernelFaultError, match="nothing wrote it in this block"):
         kernel(2, x=torch.ones(16), y=torch.zeros(32))
 
 
 def test_vector_reads_of_an_unwritten_tail_can_be_allowed() -> None:
-    function, call = _simt("float v = ((__ubuf__ float*)ub)[(int)threadIdx.x];\nif (threadIdx.x < 8) y[(int)threadIdx.x] = v;")
+    function, call = _simt(
+        "float v = ((__ubuf__ float*)ub)[(int)threadIdx.x];\nif (threadIdx.x < 8) y[(int)threadIdx.x] = v;"
+    )
     kernel = vector_kernel("__gm__ float* x, __gm__ float* y", f"{load('ub', 'x', 32)}\nasc_sync();\n{call}", function)
     x, y = torch.arange(8.0), torch.zeros(8)
     assert _fault(kernel, x=x, y=y).kind == "unwritten"
@@ -126,3 +133,19 @@ def test_what_a_fault_stops_leaves_every_tensor_as_it_was() -> None:
     assert not y.any()
     kernel(1, y=y, i=7)
     assert (y == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("rule", "written", "faults"),
+    [("untouched", 32, False), ("untouched", 0, True), ("fault", 32, True), ("allow", 0, False)],
+)
+def test_a_register_load_may_reach_behind_what_was_written(rule: str, written: int, faults: bool) -> None:
+    function = "__simd_vf__ inline void f(__ubuf__ float* a) {\n  vector_f32 v;\n  asc_loadalign(v, a, 0);\n}"
+    kernel = vector_kernel(
+        "__gm__ float* x", f"if ({written}) {load('ub', 'x', 32)}\nasc_sync();\nf((__ubuf__ float*)ub);", function
+    )
+    kernel = kernel.with_options(unwritten_vector_reads=rule)
+    if faults:
+        assert _fault(kernel, x=torch.ones(8)).kind == "unwritten"
+    else:
+        kernel(1, x=torch.ones(8))

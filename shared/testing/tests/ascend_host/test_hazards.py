@@ -19,7 +19,10 @@ def _faults(kernel: ascend_host.Kernel, grid: int = 1, **given: object) -> tuple
 
 
 def _pair(rng: torch.Generator, size: int = 256) -> dict[str, torch.Tensor]:
-    return {"x": torch.randint(1, 256, (size,), generator=rng, dtype=torch.uint8), "y": torch.zeros(size, dtype=torch.uint8)}
+    return {
+        "x": torch.randint(1, 256, (size,), generator=rng, dtype=torch.uint8),
+        "y": torch.zeros(size, dtype=torch.uint8),
+    }
 
 
 def _line(kernel: ascend_host.Kernel, text: str) -> int:
@@ -37,7 +40,9 @@ def test_a_store_without_a_flag_after_the_load_is_a_hazard_with_both_lines(rng: 
 
 
 @pytest.mark.parametrize("order", ["eager", "lazy", "random"])
-def test_a_load_over_bytes_that_are_still_being_stored_is_found_in_every_order(order: str, rng: torch.Generator) -> None:
+def test_a_load_over_bytes_that_are_still_being_stored_is_found_in_every_order(
+    order: str, rng: torch.Generator
+) -> None:
     body = f"{load('ub', 'x', 128)}\n{flag('MTE2', 'MTE3')}\n{store('y', 'ub', 128)}\n{load('ub', 'x + 128', 128)}"
     kernel = vector_kernel(_COPY, body).with_options(order=order)
     kinds = {fault.kind for fault in _faults(kernel, **_pair(rng))}
@@ -63,7 +68,9 @@ def test_bytes_of_one_block_that_two_pipes_share_are_told_apart(rng: torch.Gener
 
 def test_scalar_writes_need_a_flag_before_a_pipe_reads_them(rng: torch.Generator) -> None:
     write = "for (int i = 0; i < 8; ++i) ((__ubuf__ int32_t*)ub)[i] = i;"
-    assert {fault.kind for fault in _faults(vector_kernel(_COPY, f"{write}\n{store('y', 'ub', 32)}"), **_pair(rng))} == {"hazard"}
+    assert {
+        fault.kind for fault in _faults(vector_kernel(_COPY, f"{write}\n{store('y', 'ub', 32)}"), **_pair(rng))
+    } == {"hazard"}
     given = _pair(rng)
     vector_kernel(_COPY, f"{write}\n{flag('S', 'MTE3')}\n{store('y', 'ub', 32)}").in_every_order(1, **given)
     assert given["y"][:32].view(torch.int32).tolist() == list(range(8))
@@ -87,7 +94,8 @@ def test_locks_order_what_they_enclose(rng: torch.Generator) -> None:
 
     given = _pair(rng)
     body = "".join(
-        locked("MTE2", load("ub", f"x + {at}", 64)) + locked("MTE3", store(f"y + {at}", "ub", 64)) for at in (0, 64, 128)
+        locked("MTE2", load("ub", f"x + {at}", 64)) + locked("MTE3", store(f"y + {at}", "ub", 64))
+        for at in (0, 64, 128)
     )
     vector_kernel(_COPY, body).in_every_order(1, seeds=6, **given)
     assert torch.equal(given["y"][:192], given["x"][:192])
@@ -121,7 +129,9 @@ def test_a_flag_set_twice_is_refused() -> None:
 
 
 def test_a_wait_for_a_flag_that_nobody_sets_is_a_deadlock_that_names_it(rng: torch.Generator) -> None:
-    kernel = vector_kernel(_COPY, f"{load('ub', 'x', 256)}\nasc_sync_wait(PIPE_V, PIPE_MTE3, 2);\n{store('y', 'ub', 256)}")
+    kernel = vector_kernel(
+        _COPY, f"{load('ub', 'x', 256)}\nasc_sync_wait(PIPE_V, PIPE_MTE3, 2);\n{store('y', 'ub', 256)}"
+    )
     (fault,) = _faults(kernel, **_pair(rng))
     assert fault.kind == "deadlock"
     assert "block 0, vector core 0: MTE3 waits for flag V->MTE3 2" in fault.message
@@ -133,7 +143,10 @@ def test_cores_that_wait_for_each_other_are_a_deadlock_that_names_both() -> None
     kernel = mixed_kernel("", cube, "asc_sync_intra_wait(PIPE_S, 0);\nasc_sync_intra_arrive(PIPE_S, 1);")
     (fault,) = _faults(kernel)
     assert fault.kind == "deadlock"
-    for part in ("cube core: S waits for an arrival from vector core 0 at id 1", "vector core 1: S waits for an arrival from the cube core at id 0"):
+    for part in (
+        "cube core: S waits for an arrival from vector core 0 at id 1",
+        "vector core 1: S waits for an arrival from the cube core at id 0",
+    ):
         assert part in fault.message
 
 
@@ -149,7 +162,10 @@ def test_sixteen_arrivals_overflow_the_counter() -> None:
 
 def test_both_vector_cores_reach_l1_and_the_cube_core_sees_it_only_after_a_flag(rng: torch.Generator) -> None:
     x, c = torch.randn(2, 16, 8, generator=rng), torch.zeros(32, 16)
-    l2, modes = "static_cast<asc_load_l2_cache_mode>(0)", "static_cast<asc_unit_flag_mode>(0), static_cast<asc_quant_mode>(0), static_cast<asc_relu_pre_mode>(0)"
+    l2, modes = (
+        "static_cast<asc_load_l2_cache_mode>(0)",
+        "static_cast<asc_unit_flag_mode>(0), static_cast<asc_quant_mode>(0), static_cast<asc_relu_pre_mode>(0)",
+    )
     cube = f"""asc_set_gm2l1_nz_para(1, 1, 16, 0);
 asc_copy_gm2l1_nd2nz((__cbuf__ float*)(l1 + 4096), eye, 32, {l2}, 16, 8, 0, 0);
 {flag("MTE2", "MTE1")}
@@ -198,7 +214,11 @@ def test_blocks_that_write_one_byte_race_and_disjoint_bytes_do_not() -> None:
 
 
 def test_a_block_that_reads_what_another_writes_races_unless_a_barrier_orders_them() -> None:
-    parameters, write, read = "__gm__ int32_t* x, __gm__ int32_t* y", "x[block_idx] = block_idx + 1;", "y[block_idx] = x[(block_idx + 1) % 4];"
+    parameters, write, read = (
+        "__gm__ int32_t* x, __gm__ int32_t* y",
+        "x[block_idx] = block_idx + 1;",
+        "y[block_idx] = x[(block_idx + 1) % 4];",
+    )
     given = {"x": torch.zeros(4, dtype=torch.int32), "y": torch.zeros(4, dtype=torch.int32)}
     assert {fault.kind for fault in _faults(vector_kernel(parameters, f"{write}\n{read}"), 4, **given)} == {"race"}
     barrier = "asc_sync_inter_arrive(PIPE_S, 0);\nasc_sync_inter_wait(PIPE_S, 0);"
@@ -217,14 +237,22 @@ def test_accumulating_stores_of_several_blocks_do_not_race(rng: torch.Generator)
 
 
 def test_a_reload_of_stored_bytes_needs_a_flag(rng: torch.Generator) -> None:
-    back = f"{load('ub', 'x', 64)}\n{flag('MTE2', 'MTE3')}\n{store('y', 'ub', 64)}\n{{order}}\n{load('ub + 64', 'y', 64)}"
+    back = (
+        f"{load('ub', 'x', 64)}\n{flag('MTE2', 'MTE3')}\n{store('y', 'ub', 64)}\n{{order}}\n{load('ub + 64', 'y', 64)}"
+    )
     (fault,) = _faults(vector_kernel(_COPY, back.format(order="")), **_pair(rng))
     assert fault.kind == "hazard" and fault.message.startswith("y, bytes 0 to 32")
     vector_kernel(_COPY, back.format(order=flag("MTE3", "MTE2"))).in_every_order(1, **_pair(rng))
 
 
 def test_pipes_of_the_other_kind_of_core_are_refused() -> None:
-    assert "pipe 1 does not exist on the cube core" in _faults(cube_kernel("", "asc_sync_notify(PIPE_V, PIPE_MTE2, 0);"))[0].message
-    assert "asc_mmad: must run on a cube core" in _faults(
-        vector_kernel("", "asc_mmad((__cc__ float*)0, (__ca__ half*)0, (__cb__ half*)0, 16, 16, 16, 0, 1, 0, 1);")
-    )[0].message
+    assert (
+        "pipe 1 does not exist on the cube core"
+        in _faults(cube_kernel("", "asc_sync_notify(PIPE_V, PIPE_MTE2, 0);"))[0].message
+    )
+    assert (
+        "asc_mmad: must run on a cube core"
+        in _faults(
+            vector_kernel("", "asc_mmad((__cc__ float*)0, (__ca__ half*)0, (__cb__ half*)0, 16, 16, 16, 0, 1, 0, 1);")
+        )[0].message
+    )

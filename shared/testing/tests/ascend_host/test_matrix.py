@@ -84,7 +84,10 @@ def test_columns_behind_the_depth_contribute_nothing(rng: torch.Generator) -> No
     m, n, k = 16, 32, 40  # 40 is no multiple of the 16 elements of a column group
     a, b = _draw((m, k), torch.float16, rng), _draw((n, k), torch.float16, rng)
     c = torch.zeros(m, n)
-    kernel = cube_kernel("__gm__ half* a, __gm__ half* b, __gm__ float* c", _product(m, n, k, "half", 2) + _out("c", "(__cc__ float*)l0c", n, m))
+    kernel = cube_kernel(
+        "__gm__ half* a, __gm__ half* b, __gm__ float* c",
+        _product(m, n, k, "half", 2) + _out("c", "(__cc__ float*)l0c", n, m),
+    )
     kernel.in_every_order(1, a=a, b=b, c=c)
     np.testing.assert_allclose(c, a.double() @ b.double().T, atol=1e-4)
 
@@ -109,7 +112,11 @@ def test_a_second_multiply_adds_to_the_first(rng: torch.Generator) -> None:
 def test_the_way_out_rounds_and_clips(quant: int, dtype: torch.dtype, name: str, rng: torch.Generator) -> None:
     a, b, c = _draw((16, 16), torch.float32, rng), _draw((16, 16), torch.float32, rng), torch.zeros(16, 16, dtype=dtype)
     full = torch.zeros(16, 16)
-    body = _product(16, 16, 16, "float", 4) + _out("full", "(__cc__ float*)l0c", 16, 16) + _out("c", "(__cc__ float*)l0c", 16, 16, quant, relu=1)
+    body = (
+        _product(16, 16, 16, "float", 4)
+        + _out("full", "(__cc__ float*)l0c", 16, 16)
+        + _out("c", "(__cc__ float*)l0c", 16, 16, quant, relu=1)
+    )
     kernel = cube_kernel(f"__gm__ float* a, __gm__ float* b, __gm__ {name}* c, __gm__ float* full", body)
     kernel.in_every_order(1, a=a, b=b, c=c, full=full)
     assert torch.equal(c, full.clamp(min=0).to(dtype))
@@ -158,17 +165,23 @@ def test_fill_writes_blocks_and_skips_gaps(rng: torch.Generator) -> None:
     a, b, c = _draw((16, 16), torch.float32, rng), torch.eye(16), torch.zeros(16, 16)
     text = _product(16, 16, 16, "float", 4)
     fill = "asc_fill_l1((__cbuf__ uint32_t*)(l1 + 32), (uint32_t)0x3f800000, {2, 1, 1});\nasc_fill_l1((__cbuf__ uint32_t*)(l1 + 544), (uint32_t)0x3f800000, {2, 1, 1});\n"
-    body = text.replace("asc_sync_notify(PIPE_MTE2", fill + "asc_sync_notify(PIPE_MTE2", 1) + _out("c", "(__cc__ float*)l0c", 16, 16)
+    body = text.replace("asc_sync_notify(PIPE_MTE2", fill + "asc_sync_notify(PIPE_MTE2", 1) + _out(
+        "c", "(__cc__ float*)l0c", 16, 16
+    )
     cube_kernel("__gm__ float* a, __gm__ float* b, __gm__ float* c", body).in_every_order(1, a=a, b=b, c=c)
     a[[1, 3]] = 1
     assert torch.equal(c, a)
 
 
 def test_small_accumulating_multiplies_need_a_barrier() -> None:
-    text = _product(16, 16, 16, "float", 4, accumulate=1).replace("asc_sync_pipe(PIPE_M);\n", "") + _out("c", "(__cc__ float*)l0c", 16, 16)
+    text = _product(16, 16, 16, "float", 4, accumulate=1).replace("asc_sync_pipe(PIPE_M);\n", "") + _out(
+        "c", "(__cc__ float*)l0c", 16, 16
+    )
     kernel = cube_kernel("__gm__ float* a, __gm__ float* b, __gm__ float* c", text)
     given = {name: torch.ones(16, 16) for name in "abc"}
-    with pytest.raises(ascend_host.KernelFaultError, match=r"accumulates on a C of 1 fractals .* asc_sync_pipe\(PIPE_M\)"):
+    with pytest.raises(
+        ascend_host.KernelFaultError, match=r"accumulates on a C of 1 fractals .* asc_sync_pipe\(PIPE_M\)"
+    ):
         kernel(1, **given)
     kernel.with_options(small_matrix_barrier="ignore")(1, **given)
     assert (given["c"] == 32).all()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from .hand_written import flag, load, store, vector_kernel
 
 from tilevl.testing import ascend_host
+
+from .hand_written import flag, load, store, vector_kernel
 
 _TO_UB = (
     "asc_copy_gm2ub_align((__ubuf__ {type}*)(ub + {at}), ({gm} {type}*)x, {bursts}, {length}, {left}, {right}, {constant}, "
@@ -41,7 +42,19 @@ def test_pads_count_elements_of_the_pointer_type(rng: torch.Generator) -> None:
     x = _bytes(rng, 16)
     expected = np.frombuffer(np.full(8, 0x01020304, "<u4").tobytes(), np.uint8).copy()
     expected[8:24] = x
-    got = _to_ub(x, 32, "(uint32_t)0x01020304", type="uint32_t", bursts=1, length=16, left=2, right=2, constant=1, source_stride=16, stride=32)
+    got = _to_ub(
+        x,
+        32,
+        "(uint32_t)0x01020304",
+        type="uint32_t",
+        bursts=1,
+        length=16,
+        left=2,
+        right=2,
+        constant=1,
+        source_stride=16,
+        stride=32,
+    )
     np.testing.assert_array_equal(got, expected)
 
 
@@ -91,7 +104,9 @@ asc_copy_ub2gm_align(y + 1, ub, 3, 24, static_cast<asc_store_l2_cache_mode>(0), 
         ("max_int8", torch.int8, np.maximum),
     ],
 )
-def test_an_accumulating_store_combines_with_memory(name: str, dtype: torch.dtype, numpy_of, rng: torch.Generator) -> None:
+def test_an_accumulating_store_combines_with_memory(
+    name: str, dtype: torch.dtype, numpy_of, rng: torch.Generator
+) -> None:
     size = 64 * dtype.itemsize
     x = (torch.randn(64, generator=rng) * 30).to(dtype)
     y = (torch.randn(64, generator=rng) * 30).to(dtype)
@@ -135,7 +150,10 @@ asc_copy_ub2ub(ub + 1152, ub + 288, 60);
         ("{to_ub}, 2, 8, 0, 0, 0, {l2}(0), 8, 40);", "dst_stride must be a multiple of 32, got 40"),
         ("{to_ub}, 2, 40, 0, 0, 0, {l2}(0), 8, 32);", "dst_stride must hold a padded burst"),
         ("{to_ub}, 1, 8, 1, 0, 1, {l2}(0), 8, 8);", "pads must be 0 where dst_stride equals len_burst"),
-        ("asc_copy_gm2ub_align(ub + 8, x, 1, 8, 0, 0, 0, {l2}(0), 8, 8);", "the UB address must be a multiple of 32, got 8"),
+        (
+            "asc_copy_gm2ub_align(ub + 8, x, 1, 8, 0, 0, 0, {l2}(0), 8, 8);",
+            "the UB address must be a multiple of 32, got 8",
+        ),
     ],
 )
 def test_a_copy_outside_its_documented_range_is_refused(copy: str, text: str) -> None:

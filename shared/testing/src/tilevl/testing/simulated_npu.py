@@ -198,7 +198,9 @@ def _new_tensor(size: Sequence[int], stride: Sequence[int] | None, dtype: torch.
 
 def _give_memory(tensor: torch.Tensor, elements: int) -> None:
     """Resizes a tensor to one row of elements and puts uninitialised memory behind its storage."""
-    torch.ops.aten.resize_.default.redispatch(_host_kernels, tensor, [elements])  # gives the storage its size, not bytes
+    torch.ops.aten.resize_.default.redispatch(
+        _host_kernels, tensor, [elements]
+    )  # gives the storage its size, not bytes
     memory = torch.full((elements * tensor.element_size(),), _UNINITIALISED, dtype=torch.uint8).untyped_storage()
     storage = tensor.untyped_storage()
     with _lock:
@@ -229,7 +231,9 @@ def _empty(size: Sequence[int], dtype: torch.dtype | None = None, *rest: Any, **
     return _new_tensor(size, like.stride(), _dtype(dtype))
 
 
-def _empty_strided(size: Sequence[int], stride: Sequence[int], dtype: torch.dtype | None = None, **kwargs: Any) -> torch.Tensor:
+def _empty_strided(
+    size: Sequence[int], stride: Sequence[int], dtype: torch.dtype | None = None, **kwargs: Any
+) -> torch.Tensor:
     return _new_tensor(size, stride, _dtype(dtype))
 
 

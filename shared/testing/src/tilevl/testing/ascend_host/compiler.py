@@ -32,7 +32,15 @@ _IN_ORDER = (
     "-fno-crossjumping",
 )
 # The callbacks of -fsanitize=thread are the runtime's own: libtsan is not linked.
-_KERNEL_FLAGS = (*_COMMON_FLAGS, "-O1", "-w", "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0", *_IN_ORDER)
+_KERNEL_FLAGS = (
+    *_COMMON_FLAGS,
+    "-O1",
+    "-w",
+    "-fsanitize=thread",
+    "--param",
+    "tsan-instrument-func-entry-exit=0",
+    *_IN_ORDER,
+)
 _SHOWN_ERRORS = 12
 
 
@@ -65,7 +73,9 @@ def template_directory() -> Path:
     """
     spec = importlib.util.find_spec("tilelang")
     if spec is None or spec.origin is None:
-        raise HostModelError("ascend_host: needs TileLang for its templates; install it, such as by `pip install tilelang`")
+        raise HostModelError(
+            "ascend_host: needs TileLang for its templates; install it, such as by `pip install tilelang`"
+        )
     folder = Path(spec.origin).parent / "src"
     if not (folder / "tl_templates" / "ascend" / "common.h").is_file():
         raise HostModelError(f"ascend_host: the installed TileLang has no Ascend templates in {folder}")
@@ -166,7 +176,10 @@ def build(source: str) -> Path:
         text.write_text(source)
         include = [*_include_flags(), "-include", str(_headers())]
         _run([str(compiler()), *_KERNEL_FLAGS, *include, "-c", str(text), "-o", str(unit)], "the kernel")
-        _run([str(compiler()), "-shared", "-Wl,-Bsymbolic", str(unit), str(_runtime()), "-o", str(library)], "the library")
+        _run(
+            [str(compiler()), "-shared", "-Wl,-Bsymbolic", str(unit), str(_runtime()), "-o", str(library)],
+            "the library",
+        )
         unit.unlink()
 
     return _built(key, compile_and_link) / "kernel.so"

@@ -93,7 +93,10 @@ class Kernel:
             HostModelError: an order gives other bits than the eager one.
             Others as for a plain call.
         """
-        ways = [self.with_options(order="lazy"), *(self.with_options(order="random", seed=seed) for seed in range(seeds))]
+        ways = [
+            self.with_options(order="lazy"),
+            *(self.with_options(order="random", seed=seed) for seed in range(seeds)),
+        ]
         copies = [_copies(given) for _ in ways]
         counters = self.with_options(order="eager")(grid, **given)
         for way, copy in zip(ways, copies, strict=True):

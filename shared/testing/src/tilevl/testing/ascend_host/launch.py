@@ -48,7 +48,12 @@ _SCALAR_FORMATS = {
 
 
 class _Tensor(ctypes.Structure):
-    _fields_ = (("name", ctypes.c_char_p), ("allocation", ctypes.c_int32), ("begin", ctypes.c_int64), ("end", ctypes.c_int64))
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("allocation", ctypes.c_int32),
+        ("begin", ctypes.c_int64),
+        ("end", ctypes.c_int64),
+    )
 
 
 class _Allocation(ctypes.Structure):
@@ -96,7 +101,9 @@ def _check_tensor(kernel: str, parameter: Parameter, value: Any) -> torch.Tensor
     if value.dtype != expected:
         raise TypeError(f"{kernel}: {parameter.name} must be of dtype {expected}, got {value.dtype}")
     if value.device.type != "cpu" or value.layout != torch.strided:
-        raise ValueError(f"{kernel}: {parameter.name} must be a strided tensor on the CPU, got {value.layout} on {value.device}")
+        raise ValueError(
+            f"{kernel}: {parameter.name} must be a strided tensor on the CPU, got {value.layout} on {value.device}"
+        )
     return value
 
 
@@ -123,7 +130,9 @@ def check_names(signature: Signature, given: Mapping[str, Any]) -> None:
     missing = [name for name in names if name not in given]
     strangers = [name for name in given if name not in names]
     if missing or strangers:
-        raise TypeError(f"{signature.name}: takes {', '.join(names)}; missing {missing or 'none'}, unknown {strangers or 'none'}")
+        raise TypeError(
+            f"{signature.name}: takes {', '.join(names)}; missing {missing or 'none'}, unknown {strangers or 'none'}"
+        )
 
 
 class _Arguments:
@@ -173,7 +182,13 @@ class Library:
         self._library.tilevl_host_vector_option.argtypes = [ctypes.c_char_p, ctypes.c_int]
 
     def launch(
-        self, signature: Signature, grid: int, order: str, seed: int, options: Mapping[str, str], given: Mapping[str, Any]
+        self,
+        signature: Signature,
+        grid: int,
+        order: str,
+        seed: int,
+        options: Mapping[str, str],
+        given: Mapping[str, Any],
     ) -> bytes | Counters:
         """Runs the kernel once. Not to be called from two threads at a time.
 

@@ -37,7 +37,10 @@ class Choice:
 #: In the order of ``enum class Option`` in ``include/tilevl_host/options.h``.
 COPY_AND_CUBE_OPTIONS = {
     "unwritten_vector_reads": Choice(
-        ("fault", "allow"), "fault", "a vector instruction or SIMT thread that reads UB bytes nothing wrote in this block"
+        ("untouched", "fault", "allow"),
+        "untouched",
+        "UB reads of a vector instruction or SIMT thread: a fault where nothing wrote any of the bytes in this block, where "
+        "nothing wrote one of them, or never. Register loads reach behind short rows by design",
     ),
     "unwritten_matrix_rows": Choice(
         ("fault", "allow"), "fault", "a matrix multiply that reads L0 or L0C bytes nothing wrote in this block"
@@ -47,7 +50,9 @@ COPY_AND_CUBE_OPTIONS = {
     ),
     "column_tail": Choice(("zero", "keep"), "zero", "the rest of the last L1 column group after a transposing copy"),
     "matrix_accumulation": Choice(
-        ("float32", "float64"), "float32", "how a matrix multiply sums: along K in float32, or in float64 and rounded once"
+        ("float32", "float64"),
+        "float32",
+        "how a matrix multiply sums: along K in float32, or in float64 and rounded once",
     ),
     "half_atomic_rounding": Choice(
         ("nearest_even", "toward_zero"), "nearest_even", "rounding of an accumulating store of 16-bit floats"

@@ -34,7 +34,9 @@ def _text(frames: list[tuple[str, int]], source: list[str]) -> tuple[str, int | 
     own = [number for name, number in frames if name == "kernel.cpp" and number <= len(source)]
     if own:
         return f"line {own[0]} (`{source[own[0] - 1].strip()}`)", own[0]
-    outer = [frame for frame in frames if not (frame[0].startswith("vector") or frame[0] in ("dma.h", "cube.h", "sync.h"))]
+    outer = [
+        frame for frame in frames if not (frame[0].startswith("vector") or frame[0] in ("dma.h", "cube.h", "sync.h"))
+    ]
     return (f"{outer[0][0]}:{outer[0][1]}", None) if outer else ("an unknown line", None)
 
 

@@ -53,9 +53,18 @@ static uint32_t masked(uint32_t cell, int64_t offset, int64_t bytes, const uint8
   return bits;
 }
 
-static bool may_read_unwritten(Space space) {
-  if (space == Space::ub) return acting.lane == kVector && option(Option::unwritten_vector_reads);
-  return space != Space::ub && acting.lane == kMatrix && option(Option::unwritten_matrix_rows);
+// How strict an access is about bytes that nothing wrote; the first values of the options.
+enum class Unwritten { whole_access, any_byte, allowed };
+
+static Unwritten unwritten_rule(Space space) {
+  if (space == Space::ub && acting.lane == kVector) return static_cast<Unwritten>(option(Option::unwritten_vector_reads));
+  if (space != Space::ub && acting.lane == kMatrix && option(Option::unwritten_matrix_rows)) return Unwritten::allowed;
+  return Unwritten::any_byte;
+}
+
+[[noreturn]] static void unwritten(const Memory& memory, int64_t byte, const void* pc) {
+  fault("unwritten", "%s of %s: byte %lld read by %s at %s, but nothing wrote it in this block", kSpaceNames[static_cast<int>(memory.space)],
+        kCoreNames[memory.owner], static_cast<long long>(byte), kLaneNames[acting.lane], place(pc).text);
 }
 
 void touch_scratch(Memory& memory, int64_t offset, int64_t bytes, Access access, const uint8_t* byte_mask, const void* own_place) {
@@ -78,7 +87,8 @@ void touch_scratch(Memory& memory, int64_t offset, int64_t bytes, Access access,
   if (last >= memory.used) memory.used = last + 1;
   const bool reads = access != Access::write;
   const bool writes = access != Access::read;
-  const bool unwritten_allowed = may_read_unwritten(memory.space);
+  const Unwritten rule = unwritten_rule(memory.space);
+  bool any_written = false;
   for (uint32_t cell = static_cast<uint32_t>(offset / 32); cell <= last; ++cell) {
     const uint32_t mask = byte_mask ? masked(cell, offset, bytes, byte_mask) : mask_of(cell, offset, bytes);
     if (!mask) continue;
@@ -91,14 +101,15 @@ void touch_scratch(Memory& memory, int64_t offset, int64_t bytes, Access access,
       if (wrote.mask & mask && wrote.clock > now.at[who]) hazard(memory, cell, who, wrote, true, access, pc);
       if (writes && read.mask & mask && read.clock > now.at[who]) hazard(memory, cell, who, read, false, access, pc);
     }
-    if (reads && (~memory.written[cell] & mask) && !unwritten_allowed) {
-      fault("unwritten", "%s of %s: byte %u read by %s at %s, but nothing wrote it in this block", kSpaceNames[static_cast<int>(memory.space)],
-            kCoreNames[memory.owner], cell * 32 + __builtin_ctz(~memory.written[cell] & mask), kLaneNames[acting.lane], place(pc).text);
+    if (reads && (~memory.written[cell] & mask) && rule == Unwritten::any_byte) {
+      unwritten(memory, cell * 32 + __builtin_ctz(~memory.written[cell] & mask), pc);
     }
+    any_written |= (memory.written[cell] & mask) != 0;
     if (writes) memory.written[cell] |= mask;
     Record& mine = records[slot * 2 + (writes ? 0 : 1)];
     mine = {now.at[agent], mine.mask | mask, code};
   }
+  if (reads && !any_written && rule == Unwritten::whole_access) unwritten(memory, offset, pc);
 }
 
 static void gm_hazard(const Allocation& allocation, int64_t cell, const GmRecord& record, bool other_writes, Access access, const void* pc) {
