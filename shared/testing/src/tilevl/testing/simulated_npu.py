@@ -25,9 +25,11 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import backend_registration
 from torch.utils._pytree import tree_map
 
+from tilevl.core import ascend
 from tilevl.core.environment import gate
 from tilevl.testing import ascend_host
 from tilevl.testing.ascend_host import ASCEND_950DT, Chip, Counters
+from tilevl.testing.simulated_launch import named_arguments
 
 _KEPT_LAUNCHES = 1024
 _UNINITIALISED = 0x7F  # a large number in every dtype, so that reading what nobody wrote shows
@@ -102,6 +104,20 @@ class SimulatedNpu:
             **options: as ``ascend_host.Kernel.with_options`` takes them.
         """
         return SimulatedKernel(ascend_host.compile(ascend_host.lower(prim_func)).with_options(**options), self)
+
+    def launch_of(self, program: Any, cores: int, pass_configs: dict[str, Any]) -> ascend.Launch:
+        """The last step of ``tilevl.core.ascend``: what launches a program, here on the host model."""
+        kernel = SimulatedKernel(ascend_host.compile(ascend_host.lower(program, pass_configs)), self)
+        names = [parameter.name for parameter in kernel.kernel.signature.parameters]
+
+        def launch(*arguments: Any) -> None:
+            kernel(cores, **named_arguments(program, arguments, names))
+
+        return launch
+
+    def is_current_stream_capturing(self) -> bool:
+        """Never: there is nothing to capture with."""
+        return False
 
     def is_available(self) -> bool:
         """Always: the device is there."""
@@ -180,6 +196,7 @@ def simulated_npu(chip: Chip = ASCEND_950DT) -> SimulatedNpu:
     backend_registration._setup_privateuseone_for_python_backend("npu", backend_module=npu)
     _register_kernels()
     gate._passed.add("ascend")  # the checks ask for CANN and a driver, which the host model does without
+    ascend.set_compiler(npu.launch_of)
     _active = npu
     return npu
 
