@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Generator, Tensor
 
@@ -124,6 +124,7 @@ def test_a_kernel_built_in_one_mode_serves_all(mode: Callable, device: torch.dev
         assert same_bits(bmp_to_patches(*args).cpu(), expected)
 
 
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(
     crop=st.tuples(
         st.integers(-(2**63), 2**63 - 1) | st.integers(-5, 90),

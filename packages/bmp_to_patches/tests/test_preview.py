@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -30,6 +30,7 @@ def patches_from(rgb: np.ndarray, patch_size: int, constants: tuple, window: int
     return bmp_to_patches(pixels, crops, sums, count, patch_size, *constants, 3, window, dtype)
 
 
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(
     rows=st.integers(0, 3), columns=st.integers(0, 3), patch_size=st.integers(1, 6), window=st.integers(1, 3),
     below=st.integers(0, 5), beside=st.integers(0, 5), seed=st.integers(0, 2**31),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -38,6 +38,7 @@ def pixels_in(file: Any, patch_size: int = 1) -> np.ndarray:
     return pixels_of(read_bmp(file, patch_size), patch_size)[0]
 
 
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(
     height=st.integers(1, 9),
     width=st.integers(1, 9),

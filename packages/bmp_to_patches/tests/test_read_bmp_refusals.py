@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tilevl.bmp_to_patches import read_bmp
@@ -186,7 +186,7 @@ def test_a_file_object_with_a_name_is_named(tmp_path: Path) -> None:
         read_bmp(file, 16)
 
 
-@settings(max_examples=400)
+@settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 @given(
     changes=st.lists(st.tuples(st.integers(0, 137), st.integers(0, 255)), max_size=6),
     cut=st.integers(0, 250),
@@ -205,6 +205,7 @@ def test_a_damaged_file_is_refused_or_read_within_itself(
     check_within(bytes(content))
 
 
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(content=st.binary(max_size=200) | st.binary(max_size=200).map(lambda tail: start_of(40, 18) + tail))
 def test_noise_is_refused_or_read_within_itself(content: bytes) -> None:
     check_within(content)

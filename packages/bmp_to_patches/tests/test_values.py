@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -61,12 +61,14 @@ def test_spot_values(constants: tuple, code: int, spots: list[float], device: to
 
 
 @DTYPES
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(means=st.tuples(*[st.floats(-2, 2)] * 3), stds=st.tuples(*[POSITIVE] * 3))
 def test_any_constants_give_the_exact_table(dtype: torch.dtype, means: tuple, stds: tuple) -> None:
     assert same_bits(values.exact_values(means, stds, dtype), expected_values((means, stds), dtype))
 
 
 @pytest.mark.parametrize("dtype", [BF16, FP16], ids=["bf16", "fp16"])
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(
     base=st.floats(-60000, 60000, width=16),
     up=st.booleans(),
