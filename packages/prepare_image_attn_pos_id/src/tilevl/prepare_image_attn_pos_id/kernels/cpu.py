@@ -83,7 +83,8 @@ def _fill_many(words: Tensor, grids: Tensor, sums: Tensor, window: int) -> int:
     if not len(filled):
         return 0
     grids, sums = grids[filled], torch.cat([sums[:1], sums[filled + 1]])
-    tables = _tables(*grids.amax(0).tolist(), window)
+    tallest, widest = grids.amax(0).tolist()
+    tables = _tables(tallest, widest, window)
     heads = (grids[1:] != grids[:-1]).any(1).nonzero().flatten() + 1
     heads = torch.cat([heads.new_zeros(1), heads, heads.new_tensor([len(grids)])])
     long = (sums[heads].diff() >= _LONG).nonzero().flatten()
