@@ -177,8 +177,8 @@ class StandardSuite:
     def test_bad_data_passes_the_fake(
         self, data_refusal: Refusal, target: str, device: torch.device, rng: torch.Generator
     ) -> None:
+        args = data_refusal.make(rng)
         with FakeTensorMode() as mode:
-            args = data_refusal.make(rng)
             type(self).function(*(mode.from_tensor(a) if isinstance(a, Tensor) else a for a in args))
 
     def test_grad_mode_with_an_input_that_requires_grad_is_refused(
