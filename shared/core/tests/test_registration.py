@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tilevl.core import TargetUnavailableError, checks, targets
+from tilevl.core import TargetUnavailableError, checks, schemas, targets
 from tilevl.core.registration import register
 
 _numbers = itertools.count()
@@ -78,6 +78,15 @@ def test_result_and_defaults(make_op: MakeOp) -> None:
     assert torch.equal(op(x, row, 4), x + row * 4)
     assert torch.equal(op(row=row, times=6, x=x), x + row * 6)
     torch.library.opcheck(op, (x, row, 4))
+
+
+def test_defaults_of_a_schema_are_what_a_caller_would_write() -> None:
+    schema = torch._C.parse_schema(
+        "f(Tensor(a!) x, int n=3, ScalarType d=bfloat16, ScalarType e=float, float[3] m=[0.5, 0.5, 0.5], "
+        "int? k=None) -> ()"
+    )
+    assert schemas.defaults(schema) == (None, 3, torch.bfloat16, torch.float32, [0.5, 0.5, 0.5], None)
+    assert (schemas.tensors(schema), schemas.written(schema)) == ((0,), (0,))
 
 
 def test_a_kernel_is_imported_on_first_use_and_never_for_an_empty_result(make_op: MakeOp) -> None:
@@ -156,9 +165,7 @@ def test_modes_still_see_the_call(make_op: MakeOp) -> None:
 def test_the_same_version_registers_again_and_another_is_refused(make_op: MakeOp) -> None:
     op = make_op(ADD_KERNEL, name="probe_twice")
     assert make_op(ADD_KERNEL, name="probe_twice") is op
-    with pytest.raises(
-        RuntimeError, match=r"probe_twice 1.0 is registered in this process, so probe_twice 1.1 can"
-    ):
+    with pytest.raises(RuntimeError, match=r"probe_twice 1.0 is registered in this process, so probe_twice 1.1 can"):
         make_op(ADD_KERNEL, name="probe_twice", version="1.1")
 
 

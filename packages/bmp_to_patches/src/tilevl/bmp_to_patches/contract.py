@@ -17,7 +17,6 @@ SCHEMA = (
     "float[3] std, SymInt bytes_per_pixel=3, SymInt window=1, ScalarType out_dtype=bfloat16) -> Tensor"
 )
 MAX_PATCH_SIZE = 64
-_BFLOAT16_NUMBER = torch._C.parse_schema(SCHEMA).arguments[-1].default_value
 
 
 def check(
@@ -56,7 +55,6 @@ def check(
         checks.require(bound, lambda: f"{OP}: bytes_per_pixel must be 3 or 4, got {bytes_per_pixel}")
     checks.require(window >= 1, lambda: f"{OP}: window must be at least 1, got {window}")
     check_constants(OP, mean, std)
-    out_dtype = result_dtype(out_dtype)
     if out_dtype not in checks.FLOATS:
         checks.require_type(
             False,
@@ -133,9 +131,4 @@ def specialise(
     out_dtype: torch.dtype,
 ) -> tuple[int, tuple[float, ...], tuple[float, ...], int, int, torch.dtype]:
     """The static key: all but the tensors and their sizes."""
-    return patch_size, tuple(mean), tuple(std), bytes_per_pixel, window, result_dtype(out_dtype)
-
-
-def result_dtype(out_dtype: torch.dtype) -> torch.dtype:
-    """The dtype asked for; the dispatcher drops the default, which then comes back as the number in the schema."""
-    return torch.bfloat16 if out_dtype == _BFLOAT16_NUMBER else out_dtype
+    return patch_size, tuple(mean), tuple(std), bytes_per_pixel, window, out_dtype

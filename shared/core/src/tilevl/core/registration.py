@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from tilevl.core import data_checks, requirements, targets
+from tilevl.core import data_checks, requirements, schemas, targets
 from tilevl.core.cache import Kernel, KernelCache
 from tilevl.core.devices import require_kernel, require_target
 
@@ -81,11 +81,8 @@ def register(
         raise RuntimeError(f"{name}: {NAMESPACE}::{name} can't be defined, is it taken? {error}") from error
     op = _overload(name)
     arguments = op._schema.arguments
-    defaults = tuple(argument.default_value for argument in arguments)
-    tensors = tuple(i for i, argument in enumerate(arguments) if isinstance(argument.type, torch.TensorType))
-    written = tuple(i for i in tensors if getattr(arguments[i].alias_info, "is_write", False))
-
-    count = len(arguments)
+    count, defaults = len(arguments), schemas.defaults(op._schema)
+    tensors, written = schemas.tensors(op._schema), schemas.written(op._schema)
     caches: dict[str, KernelCache] = {}
 
     def filled(args: Args) -> Args:  # the dispatcher drops trailing arguments that equal their default

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from tilevl.core import schemas
 from tilevl.testing.bits import same_bits
 from tilevl.testing.case import Case, Refusal
 from tilevl.testing.graphs import capture, export_and_load
@@ -59,8 +60,7 @@ class StandardSuite:
     @property
     def written(self) -> tuple[int, ...]:
         """Positions of the arguments that the op writes, from its schema."""
-        arguments = self.op._schema.arguments
-        return tuple(i for i, arg in enumerate(arguments) if arg.alias_info is not None and arg.alias_info.is_write)
+        return schemas.written(self.op._schema)
 
     def outcome(self, call: Callable[..., Tensor | None], args: Args) -> Tensor:
         """What a call gives: its result, or for an in-place op the tensor it wrote."""
