@@ -80,7 +80,8 @@ def test_views_write_through_and_copies_do_not(tmp_path: Path) -> None:
         x = torch.arange(12.0).reshape(3, 4)
         there = x.to("npu")
         copy = there.clone()
-        for view in (there.view(-1), there.reshape(4, 3), there.detach(), there[1], there.unsqueeze(0), there.expand(2, 3, 4)):
+        views = there.view(-1), there.reshape(4, 3), there.detach(), there[1], there.unsqueeze(0), there.expand(2, 3, 4)
+        for view in views:
             assert view.device.type == "npu"
             assert view.untyped_storage()._cdata == there.untyped_storage()._cdata
         there[1:, ::2].fill_(-1)
@@ -172,8 +173,8 @@ def test_a_second_call_returns_the_same_device(tmp_path: Path) -> None:
 
 
 def test_another_backend_is_left_alone(tmp_path: Path) -> None:
-    start = "import torch\ntorch.utils.rename_privateuse1_backend('other')\nfrom tilevl.testing.simulated_npu import simulated_npu\n"
-    done = _child(tmp_path, "simulated_npu()", start)
+    start = _START.replace("npu =", "torch.utils.rename_privateuse1_backend('other')\nnpu =")
+    done = _child(tmp_path, "", start)
     assert done.returncode != 0 and "got 'other' in it" in done.stderr
 
 

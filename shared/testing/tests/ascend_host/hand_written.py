@@ -50,16 +50,21 @@ _CUBE_BASES = "".join(
 )
 
 
+_LOAD = "static_cast<asc_load_l2_cache_mode>(0)"
+_STORE = "static_cast<asc_store_l2_cache_mode>(4)"
+
+
 def load(to: str, source: str, size: int | str) -> str:
     """A contiguous copy from global memory to UB."""
-    return f"asc_copy_gm2ub_align({to}, (__gm__ uint8_t*)({source}), 1, {size}, 0, 0, 0, static_cast<asc_load_l2_cache_mode>(0), {size}, {size});"
+    return f"asc_copy_gm2ub_align({to}, (__gm__ uint8_t*)({source}), 1, {size}, 0, 0, 0, {_LOAD}, {size}, {size});"
 
 
 def store(to: str, source: str, size: int | str) -> str:
     """A contiguous copy from UB to global memory."""
-    return f"asc_copy_ub2gm_align((__gm__ uint8_t*)({to}), {source}, 1, {size}, static_cast<asc_store_l2_cache_mode>(4), {size}, {size});"
+    return f"asc_copy_ub2gm_align((__gm__ uint8_t*)({to}), {source}, 1, {size}, {_STORE}, {size}, {size});"
 
 
 def flag(source: str, destination: str, event: int = 0) -> str:
     """A flag set by one pipe and awaited by another."""
-    return f"asc_sync_notify(PIPE_{source}, PIPE_{destination}, {event}); asc_sync_wait(PIPE_{source}, PIPE_{destination}, {event});"
+    pipes = f"PIPE_{source}, PIPE_{destination}, {event}"
+    return f"asc_sync_notify({pipes}); asc_sync_wait({pipes});"

@@ -18,7 +18,8 @@ def _fault(kernel: ascend_host.Kernel, **given: object) -> ascend_host.Fault:
 
 def _simt(body: str) -> tuple[str, str]:
     """A SIMT function over x, y and UB, and the call of it with 32 threads."""
-    function = f"__simt_vf__ __launch_bounds__(32) inline void f(__ubuf__ uint8_t* ub, __gm__ float* x, __gm__ float* y) {{\n{body}\n}}"
+    parameters = "__ubuf__ uint8_t* ub, __gm__ float* x, __gm__ float* y"
+    function = f"__simt_vf__ __launch_bounds__(32) inline void f({parameters}) {{\n{body}\n}}"
     return function, "asc_vf_call<f>(cce::dim3(32), ub, x, y);"
 
 

@@ -62,7 +62,8 @@ int32_t row = ((__ubuf__ int32_t*)ub)[0];
 
 def test_bytes_of_one_block_that_two_pipes_share_are_told_apart(rng: torch.Generator) -> None:
     # MTE3 reads the first 16 bytes while the scalar pipe writes the last 16: no conflict.
-    body = f"{load('ub', 'x', 32)}\n{flag('MTE2', 'MTE3')}\n{flag('MTE2', 'S')}\n{store('y', 'ub', 16)}\n((__ubuf__ int32_t*)ub)[7] = 5;"
+    copies = f"{load('ub', 'x', 32)}\n{flag('MTE2', 'MTE3')}\n{flag('MTE2', 'S')}\n{store('y', 'ub', 16)}"
+    body = f"{copies}\n((__ubuf__ int32_t*)ub)[7] = 5;"
     vector_kernel(_COPY, body).in_every_order(1, **_pair(rng))
 
 
@@ -231,7 +232,8 @@ def test_a_block_that_reads_what_another_writes_races_unless_a_barrier_orders_th
 
 def test_accumulating_stores_of_several_blocks_do_not_race(rng: torch.Generator) -> None:
     x, y = torch.randint(0, 99, (5, 64), generator=rng, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
-    body = f"{load('ub', 'x + block_idx * 64', 256)}\n{flag('MTE2', 'MTE3')}\nasc_set_atomic_add_int32();\n{store('y', 'ub', 256)}"
+    before = f"{load('ub', 'x + block_idx * 64', 256)}\n{flag('MTE2', 'MTE3')}"
+    body = f"{before}\nasc_set_atomic_add_int32();\n{store('y', 'ub', 256)}"
     vector_kernel("__gm__ int32_t* x, __gm__ int32_t* y", body).in_every_order(5, x=x, y=y)
     assert torch.equal(y, x.sum(0, dtype=torch.int32))
 

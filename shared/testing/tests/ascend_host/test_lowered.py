@@ -1,4 +1,4 @@
-"""Programs that TileLang lowers give what PyTorch gives, in every order of the pipes; without their flags they don't pass."""
+"""Programs that TileLang lowers give what PyTorch gives, in every order of the pipes, and need all their flags."""
 
 from __future__ import annotations
 

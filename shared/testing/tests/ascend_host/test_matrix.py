@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from .hand_written import cube_kernel, flag, mixed_kernel
 
 from tilevl.testing import ascend_host
+
+from .hand_written import cube_kernel, flag, mixed_kernel
 
 _L2 = "static_cast<asc_load_l2_cache_mode>(0)"
 _STORE = "static_cast<asc_store_l2_cache_mode>(0)"
@@ -18,10 +19,17 @@ def _up(value: int, to: int) -> int:
 
 
 def _out(destination: str, source: str, n: int, m: int, quant: int = 0, relu: int = 0) -> str:
-    return (
-        f"asc_set_l0c_copy_nz_para(1, 0, 0);\nasc_copy_l0c2gm({destination}, {source}, {n}, {m}, {n}, {_up(m, 16)}, {_STORE}, "
-        f"static_cast<asc_unit_flag_mode>(0), static_cast<asc_quant_mode>({quant}), static_cast<asc_relu_pre_mode>({relu}), 0, 1, 0, 0);"
+    modes = f"static_cast<asc_quant_mode>({quant}), static_cast<asc_relu_pre_mode>({relu}), 0, 1, 0, 0"
+    copy = (
+        f"{destination}, {source}, {n}, {m}, {n}, {_up(m, 16)}, {_STORE}, static_cast<asc_unit_flag_mode>(0), {modes}"
     )
+    return f"asc_set_l0c_copy_nz_para(1, 0, 0);\nasc_copy_l0c2gm({copy});"
+
+
+def _to_l0(side: str, c_type: str, at: int, rows: int, columns: int) -> str:
+    """All of a tile of L1, in fractals."""
+    pointers = f"(__c{side}__ {c_type}*)l0{side}, (__cbuf__ {c_type}*)(l1 + {at})"
+    return f"asc_copy_l12l0{side}({pointers}, 0, 0, {rows}, {columns}, {rows}, {rows});"
 
 
 def _product(m: int, n: int, k: int, c_type: str, size: int, accumulate: int = 0, turned_b: bool = False) -> str:
@@ -45,8 +53,8 @@ asc_copy_gm2l1_nd2nz({pointer}l1, a, {k * size}, {_L2}, {m}, {k}, 0, 0);
 asc_set_gm2l1_nz_para(1, 1, {rows_n}, 0);
 {load_b}
 {flag("MTE2", "MTE1")}
-asc_copy_l12l0a((__ca__ {c_type}*)l0a, {pointer}l1, 0, 0, {rows_m // 16}, {columns // c0}, {rows_m // 16}, {rows_m // 16});
-asc_copy_l12l0b((__cb__ {c_type}*)l0b, {pointer}(l1 + {b_at}), 0, 0, {rows_n // 16}, {columns // c0}, {rows_n // 16}, {rows_n // 16});
+{_to_l0("a", c_type, 0, rows_m // 16, columns // c0)}
+{_to_l0("b", c_type, b_at, rows_n // 16, columns // c0)}
 {flag("MTE1", "M")}
 {multiply.format(1)}{multiply.format(0) * accumulate}{flag("M", "FIX")}"""
 
@@ -129,8 +137,9 @@ def test_a_tile_is_split_between_the_vector_cores(dual: int, shape: tuple[int, i
     rows, columns = shape
     parts = torch.zeros(2, rows, columns)
     cube = f"""{_product(32, 64, 32, "bfloat16_t", 2)}
-asc_copy_l0c2ub((__ubuf__ float*)ub, (__cc__ float*)l0c, 64, 32, {columns}, 32, 0, static_cast<asc_dual_dst_mode>({dual}),
-  static_cast<asc_unit_flag_mode>(0), static_cast<asc_quant_mode>(0), static_cast<asc_relu_pre_mode>(0), 0, 1, 0, 0);
+asc_copy_l0c2ub((__ubuf__ float*)ub, (__cc__ float*)l0c, 64, 32, {columns}, 32, 0,
+  static_cast<asc_dual_dst_mode>({dual}), static_cast<asc_unit_flag_mode>(0),
+  static_cast<asc_quant_mode>(0), static_cast<asc_relu_pre_mode>(0), 0, 1, 0, 0);
 asc_sync_intra_arrive(PIPE_FIX, 3);
 asc_sync_intra_arrive(PIPE_FIX, 19);"""
     size = rows * columns * 4
@@ -144,6 +153,7 @@ asc_copy_ub2gm_align((__gm__ uint8_t*)(parts + sid * {rows * columns}), ub, 1, {
 
 def test_a_transposing_move_to_l0_gives_the_product_with_the_transpose(rng: torch.Generator) -> None:
     m, n, k = 16, 48, 32
+    fractals = f"{k // 16}, {n // 16}"
     a, b, c = _draw((m, k), torch.float16, rng), _draw((k, n), torch.float16, rng), torch.zeros(m, n)
     body = f"""asc_set_gm2l1_nz_para(1, 1, {m}, 0);
 asc_copy_gm2l1_nd2nz((__cbuf__ half*)l1, a, {k * 2}, {_L2}, {m}, {k}, 0, 0);
@@ -151,7 +161,7 @@ asc_set_gm2l1_nz_para(1, 1, {k}, 0);
 asc_copy_gm2l1_nd2nz((__cbuf__ half*)(l1 + 4096), b, {n * 2}, {_L2}, {k}, {n}, 0, 0);
 {flag("MTE2", "MTE1")}
 asc_copy_l12l0a((__ca__ half*)l0a, (__cbuf__ half*)l1, 0, 0, 1, {k // 16}, 1, 1);
-asc_copy_l12l0b_transpose((__cb__ half*)l0b, (__cbuf__ half*)(l1 + 4096), 0, 0, {k // 16}, {n // 16}, {k // 16}, {n // 16});
+asc_copy_l12l0b_transpose((__cb__ half*)l0b, (__cbuf__ half*)(l1 + 4096), 0, 0, {fractals}, {fractals});
 {flag("MTE1", "M")}
 asc_mmad((__cc__ float*)l0c, (__ca__ half*)l0a, (__cb__ half*)l0b, {m}, {k}, {n}, 0, 1, 0, 1);
 {flag("M", "FIX")}
@@ -164,7 +174,8 @@ def test_fill_writes_blocks_and_skips_gaps(rng: torch.Generator) -> None:
     # Rows 1 and 3 of each column group of A are set to one, the others are loaded.
     a, b, c = _draw((16, 16), torch.float32, rng), torch.eye(16), torch.zeros(16, 16)
     text = _product(16, 16, 16, "float", 4)
-    fill = "asc_fill_l1((__cbuf__ uint32_t*)(l1 + 32), (uint32_t)0x3f800000, {2, 1, 1});\nasc_fill_l1((__cbuf__ uint32_t*)(l1 + 544), (uint32_t)0x3f800000, {2, 1, 1});\n"
+    one = "(uint32_t)0x3f800000, {2, 1, 1}"  # two times: a row of a column group, then a gap of one
+    fill = "".join(f"asc_fill_l1((__cbuf__ uint32_t*)(l1 + {at}), {one});\n" for at in (32, 544))
     body = text.replace("asc_sync_notify(PIPE_MTE2", fill + "asc_sync_notify(PIPE_MTE2", 1) + _out(
         "c", "(__cc__ float*)l0c", 16, 16
     )

@@ -11,7 +11,7 @@ from tilevl.testing import ascend_host
 from .hand_written import flag, load, store, vector_kernel
 
 _TO_UB = (
-    "asc_copy_gm2ub_align((__ubuf__ {type}*)(ub + {at}), ({gm} {type}*)x, {bursts}, {length}, {left}, {right}, {constant}, "
+    "asc_copy_gm2ub_align((__ubuf__ {type}*)ub, (__gm__ {type}*)x, {bursts}, {length}, {left}, {right}, {constant}, "
     "static_cast<asc_load_l2_cache_mode>(0), {source_stride}, {stride});"
 )
 
@@ -22,7 +22,7 @@ def _bytes(rng: torch.Generator, size: int) -> torch.Tensor:
 
 def _to_ub(x: torch.Tensor, size: int, pad: str = "0", **shape: object) -> np.ndarray:
     """UB after one copy, ``size`` bytes of it."""
-    fields = {"type": "uint8_t", "gm": "__gm__", "at": 0, "left": 0, "right": 0, "constant": 0, **shape}
+    fields = {"type": "uint8_t", "left": 0, "right": 0, "constant": 0, **shape}
     body = f"asc_set_copy_pad_val({pad});\n{_TO_UB.format(**fields)}\n{flag('MTE2', 'MTE3')}\n{store('y', 'ub', size)}"
     y = torch.full((size,), 255, dtype=torch.uint8)
     vector_kernel("__gm__ uint8_t* x, __gm__ uint8_t* y", body).in_every_order(1, x=x, y=y)
@@ -111,7 +111,8 @@ def test_an_accumulating_store_combines_with_memory(
     x = (torch.randn(64, generator=rng) * 30).to(dtype)
     y = (torch.randn(64, generator=rng) * 30).to(dtype)
     expected = numpy_of(x.numpy(), y.numpy())
-    body = f"{load('ub', 'x', size)}\n{flag('MTE2', 'MTE3')}\nasc_set_atomic_{name}();\n{store('y', 'ub', size)}\nasc_set_atomic_none();"
+    copies = f"{load('ub', 'x', size)}\n{flag('MTE2', 'MTE3')}"
+    body = f"{copies}\nasc_set_atomic_{name}();\n{store('y', 'ub', size)}\nasc_set_atomic_none();"
     c_type = {4: "int32_t", 2: "int16_t", 1: "int8_t"}[dtype.itemsize] if dtype != torch.float32 else "float"
     vector_kernel(f"__gm__ {c_type}* x, __gm__ {c_type}* y", body).in_every_order(1, x=x, y=y)
     np.testing.assert_array_equal(y.numpy(), expected)

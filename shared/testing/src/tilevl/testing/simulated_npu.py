@@ -1,11 +1,12 @@
 """A device ``npu`` without an NPU: tensors in host memory, kernels on the host model.
 
-``simulated_npu()`` makes PyTorch's PrivateUse1 key a backend named ``npu`` that is written in Python. Calls with its tensors
-take the way they take on a machine with torch_npu, through dispatcher, registration and kernel cache, to the launch of a
-kernel, which runs on ``tilevl.testing.ascend_host``. Nothing here happens by import, nor beside an installed torch_npu.
+``simulated_npu()`` makes PyTorch's PrivateUse1 key a backend named ``npu`` that is written in Python. Calls with its
+tensors take the way they take on a machine with torch_npu, through dispatcher, registration and kernel cache, to the
+launch of a kernel, which runs on ``tilevl.testing.ascend_host``. Nothing here happens by import, nor beside an
+installed torch_npu.
 
-A backend in Python can't give its tensors storage of its own: their storages are empty shells that carry the size, and the
-bytes lie in a table by storage. Tensors that share a storage share memory, as elsewhere.
+A backend in Python can't give its tensors storage of its own: their storages are empty shells that carry the size, and
+the bytes lie in a table by storage. Tensors that share a storage share memory, as elsewhere.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -96,14 +97,15 @@ class SimulatedNpu:
         self.chip = chip
         self.launches: deque[Launch] = deque(maxlen=_KEPT_LAUNCHES)
 
-    def compile(self, prim_func: Any, **options: str) -> SimulatedKernel:
+    def compile(self, prim_func: Any, options: Mapping[str, str] | None = None) -> SimulatedKernel:
         """Lowers a TileLang program and builds it for the host model.
 
         Args:
             prim_func: a ``tilelang.ascend.language`` program.
-            **options: as ``ascend_host.Kernel.with_options`` takes them.
+            options: the model's choices, as ``ascend_host.Kernel.with_options`` takes them.
         """
-        return SimulatedKernel(ascend_host.compile(ascend_host.lower(prim_func)).with_options(**options), self)
+        kernel = ascend_host.compile(ascend_host.lower(prim_func))
+        return SimulatedKernel(kernel.with_options(None, None, **(options or {})), self)
 
     def launch_of(self, program: Any, cores: int, pass_configs: dict[str, Any]) -> ascend.Launch:
         """The last step of ``tilevl.core.ascend``: what launches a program, here on the host model."""
@@ -169,7 +171,7 @@ def host_tensor(value: Any) -> Any:
     with _lock:
         _, memory = _memory[value.untyped_storage()._cdata]
     empty = torch.empty(0, dtype=value.dtype)
-    return empty.set_(memory, value.storage_offset(), value.shape, value.stride())  # type: ignore[call-overload]
+    return empty.set_(memory, value.storage_offset(), value.shape, value.stride())
 
 
 def simulated_npu(chip: Chip = ASCEND_950DT) -> SimulatedNpu:
@@ -257,7 +259,7 @@ def _empty_strided(
 def _as_strided(
     tensor: torch.Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> torch.Tensor:
-    offset = tensor.storage_offset() if storage_offset is None else storage_offset
+    offset = int(tensor.storage_offset()) if storage_offset is None else storage_offset
     return _alias(tensor, size, stride, offset)
 
 

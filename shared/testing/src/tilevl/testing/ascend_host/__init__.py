@@ -1,7 +1,7 @@
 """A host model of the Ascend 950: runs the AscendC source that TileLang generates over torch CPU tensors.
 
-``compile(lower(prim_func))(grid, **tensors)`` runs a kernel and checks it on the way: bounds, alignment, scratch that was
-never written, order between the pipes of a core, between its cores, and between blocks. Needs g++, and TileLang to lower.
+``compile(lower(prim_func))(grid, **tensors)`` runs a kernel and checks it on the way: bounds, alignment, scratch that
+was never written, order between the pipes of a core, between its cores, and between blocks. Needs g++ and TileLang.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tilevl.testing.ascend_host.errors import (
     HostModelError,
     KernelFaultError,
 )
-from tilevl.testing.ascend_host.kernel import Kernel, compile  # noqa: A004  the name of the step
+from tilevl.testing.ascend_host.kernel import Kernel, compile
 from tilevl.testing.ascend_host.lowering import lower
 
 __all__ = [

@@ -21,8 +21,8 @@ RUNTIME = _HERE / "runtime"
 
 _COMMON_FLAGS = ("-std=c++20", "-fPIC", "-g1", "-ffp-contract=off", "-fno-strict-aliasing", "-fvisibility=hidden")
 _RUNTIME_FLAGS = (*_COMMON_FLAGS, "-O2", "-Wall", "-Wextra")
-# A warp operation is known by its address in the code, and the lanes that are behind are those at the lowest one: so a call must
-# be neither copied nor merged, and blocks stay in the order of the source.
+# A warp operation is known by its address in the code, and the lanes that are behind are those at the lowest one: so a
+# call must be neither copied nor merged, and blocks stay in the order of the source.
 _IN_ORDER = (
     "-fno-reorder-blocks",
     "-fno-guess-branch-probability",
@@ -54,7 +54,8 @@ def compiler() -> Path:
     found = shutil.which("g++")
     if found is None:
         raise CompilerMissingError(
-            "ascend_host: needs g++ (12 or newer, for C++20) on PATH to build kernels; install it, such as by `apt-get install g++`"
+            "ascend_host: needs g++ (12 or newer, for C++20) on PATH to build kernels; install it, "
+            "such as by `apt-get install g++`"
         )
     return Path(found)
 
@@ -73,9 +74,7 @@ def template_directory() -> Path:
     """
     spec = importlib.util.find_spec("tilelang")
     if spec is None or spec.origin is None:
-        raise HostModelError(
-            "ascend_host: needs TileLang for its templates; install it, such as by `pip install tilelang`"
-        )
+        raise HostModelError("ascend_host: needs TileLang for its templates; install it by `pip install tilelang`")
     folder = Path(spec.origin).parent / "src"
     if not (folder / "tl_templates" / "ascend" / "common.h").is_file():
         raise HostModelError(f"ascend_host: the installed TileLang has no Ascend templates in {folder}")

@@ -1,11 +1,11 @@
 """A roofline: from counts to a modelled time.
 
 For each core and pipe the cycles are bytes over the width of the path, plus a start for each copy instruction and each
-contiguous piece; a vector instruction is one cycle, a SIMT access one cycle for as many threads as advance together, the
-matrix unit one 16 x 16 x 32-byte step a cycle. Pipes of a core overlap fully: a core takes as long as its longest pipe.
-Blocks are dealt to the chip's cores in turn, and the core with the most work decides. Global memory is a bound of its own:
-all bytes over its bandwidth. No stall, no contention and no cache is modelled: the result is a lower bound that ranks
-variants of one kernel, and never a measurement.
+contiguous piece; a vector instruction is one cycle, a SIMT access one cycle for as many threads as advance together,
+the matrix unit one 16 x 16 x 32-byte step a cycle. Pipes of a core overlap fully: a core takes as long as its longest
+pipe. Blocks are dealt to the chip's cores in turn, and the core with the most work decides. Global memory is a bound of
+its own: all bytes over its bandwidth. No stall, no contention and no cache is modelled: the result ranks variants of
+one kernel, and is never a measurement.
 """
 
 from __future__ import annotations

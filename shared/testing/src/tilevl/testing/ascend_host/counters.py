@@ -11,7 +11,8 @@ from tilevl.testing.ascend_host.source import Signature
 
 # In the order of the enumerations in include/tilevl_host/counters.h.
 PATHS = (
-    "gm_ub", "ub_gm", "gm_l1", "l1_l0a", "l1_l0b", "l0c_ub", "l0c_gm", "ub_l1", "ub_ub", "gm_scalar", "gm_simt", "ub_simt",
+    "gm_ub", "ub_gm", "gm_l1", "l1_l0a", "l1_l0b", "l0c_ub", "l0c_gm", "ub_l1", "ub_ub", "gm_scalar", "gm_simt",
+    "ub_simt",
 )  # fmt: skip
 VECTOR_KINDS = (
     "load", "store", "gather", "scatter", "arithmetic", "transcendental", "compare", "logic", "convert", "permute",

@@ -22,8 +22,8 @@ class Fault:
     """One thing that is wrong with a kernel.
 
     Attributes:
-        kind: ``bounds``, ``alignment``, ``range``, ``unwritten``, ``hazard``, ``race``, ``flag``, ``lock``, ``deadlock``,
-            ``core`` or ``memory``; the vector half adds its own.
+        kind: ``bounds``, ``alignment``, ``range``, ``unwritten``, ``hazard``, ``race``, ``flag``, ``lock``,
+            ``deadlock``, ``core``, ``memory`` or a kind of the vector instructions.
         message: what happened, with the source lines in it.
         lines: numbers of these lines in the generated source, in the order of the message.
     """

@@ -27,8 +27,8 @@ class Kernel:
     Attributes:
         source: the AscendC source, as it was given.
         signature: name, cores and parameters.
-        order: how the pipes of a core advance: ``eager`` (each instruction as soon as it can), ``lazy`` (each as late as
-            it can) or ``random`` (a legal order drawn from the seed; two blocks are interleaved).
+        order: how the pipes of a core advance: ``eager`` (each instruction as soon as it can), ``lazy`` (each as late
+            as it can) or ``random`` (a legal order drawn from the seed; two blocks are interleaved).
         seed: of the random order.
         options: names and values of the model's choices; see ``DESIGN.md``.
     """
@@ -104,7 +104,8 @@ class Kernel:
             for name, value in given.items():
                 if isinstance(value, torch.Tensor) and not _same_bits(value, copy[name]):
                     raise HostModelError(
-                        f"{self.signature.name}: {name} differs between the eager and the {way.order} order (seed {way.seed})"
+                        f"{self.signature.name}: {name} differs between the eager and the {way.order} order, "
+                        f"seed {way.seed}"
                     )
         return counters
 
@@ -117,7 +118,7 @@ def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     return torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8))
 
 
-def compile(source: str) -> Kernel:  # noqa: A001  the name of the step, as in torch.compile
+def compile(source: str) -> Kernel:  # the name of the step, as in torch.compile
     """Builds a kernel from AscendC source, as ``lower`` gives it; quick where the same source was built before.
 
     Raises:

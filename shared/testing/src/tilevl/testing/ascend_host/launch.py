@@ -85,7 +85,7 @@ class _Extent:
 
 
 def _extent(tensor: torch.Tensor) -> _Extent:
-    begin = tensor.storage_offset() * tensor.element_size()
+    begin = int(tensor.storage_offset()) * tensor.element_size()
     if tensor.numel() == 0:
         return _Extent(begin, begin)
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))

@@ -1,4 +1,4 @@
-"""What can be chosen for a run of the model: where the documentation leaves the meaning open, and how strict the checks are."""
+"""What can be chosen for a run of the model: meanings that the documentation leaves open, and how strict it is."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ COPY_AND_CUBE_OPTIONS = {
     "unwritten_vector_reads": Choice(
         ("untouched", "fault", "allow"),
         "untouched",
-        "UB reads of a vector instruction or SIMT thread: a fault where nothing wrote any of the bytes in this block, where "
-        "nothing wrote one of them, or never. Register loads reach behind short rows by design",
+        "UB reads of a vector instruction or SIMT thread: a fault where nothing wrote any of the bytes in this block, "
+        "where nothing wrote one of them, or never. Register loads reach behind short rows by design",
     ),
     "unwritten_matrix_rows": Choice(
         ("fault", "allow"), "fault", "a matrix multiply that reads L0 or L0C bytes nothing wrote in this block"
@@ -52,7 +52,7 @@ COPY_AND_CUBE_OPTIONS = {
     "matrix_accumulation": Choice(
         ("float32", "float64"),
         "float32",
-        "how a matrix multiply sums: along K in float32, or in float64 and rounded once",
+        "how a matrix multiply sums: along K in float32, or in float64, rounded once",
     ),
     "half_atomic_rounding": Choice(
         ("nearest_even", "toward_zero"), "nearest_even", "rounding of an accumulating store of 16-bit floats"
