@@ -84,7 +84,7 @@ def run_pytest(session: nox.Session, *paths: str, target: str | None = None) -> 
 
 def refuse_unselected_targets(session: nox.Session) -> None:
     """Fails a run that was told to require a target and has no cell for it: it would pass without having tested it."""
-    runner = session._runner
+    runner = session._runner  # nox has no public way to ask what else is selected
     if required_targets() and runner.global_config.parallel_worker:
         session.error(f"{REQUIRE} can't be checked with --parallel: leave one of the two out")
     selected = [s for s, _ in runner.manifest.list_all_sessions() if s in runner.manifest]
