@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 GUARD = 256  # bytes before and after each storage; a multiple of every element size and of the usual alignments
+_UNIT = 8  # bytes of the widest element: what storages are padded to
 
 
 class Guarded:
@@ -35,19 +36,24 @@ class Guarded:
             home = storage._cdata
             if home not in self._buffers:
                 size = storage.nbytes()
-                buffer = torch.randint(0, 256, (size + 2 * GUARD,), dtype=torch.uint8, generator=generator)
-                buffer[GUARD : GUARD + size] = torch.empty(0, dtype=torch.uint8).set_(storage, 0, (size,), (1,))
-                self._buffers[home] = buffer.to(device)
+                padded = size + -size % _UNIT
+                content = torch.randint(0, 256, (padded + 2 * GUARD,), dtype=torch.uint8, generator=generator)
+                content[GUARD : GUARD + size] = torch.empty(0, dtype=torch.uint8).set_(storage, 0, (size,), (1,))
+                self._buffers[home] = content.view(arg.dtype).to(device)
             self._homes.append(home)
             rebuilt.append(self._view(home, arg))
         self.args = tuple(rebuilt)
-        self._before = {home: buffer.cpu().clone() for home, buffer in self._buffers.items()}
+        self._before = {home: self._content(home) for home in self._buffers}
 
     def _view(self, home: int, like: Tensor) -> Tensor:
         buffer = self._buffers[home]
-        view = torch.empty(0, dtype=like.dtype, device=buffer.device)
+        if buffer.dtype != like.dtype:
+            buffer = buffer.view(like.dtype)
         offset = GUARD // like.element_size() + like.storage_offset()
-        return view.set_(buffer.untyped_storage(), offset, like.shape, like.stride())
+        return buffer.as_strided(like.shape, like.stride(), offset).data  # an alias that is no view for autograd
+
+    def _content(self, home: int) -> Tensor:
+        return self._buffers[home].cpu().clone().view(torch.uint8)
 
     def changed_bytes(self, written: tuple[int, ...] = ()) -> list[tuple[int, int]]:
         """Bytes that changed and that no written argument covers.
@@ -60,7 +66,7 @@ class Guarded:
         """
         found = []
         for home, before in self._before.items():
-            changed = self._buffers[home].cpu() != before
+            changed = self._content(home) != before
             for position in written:
                 if self._homes[position] == home:
                     changed &= ~self._covered(self.args[position], before.numel())

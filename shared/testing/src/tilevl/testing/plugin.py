@@ -2,11 +2,13 @@
 
 Targets come from ``[tool.tilevl] targets`` of the nearest ``pyproject.toml`` above the test, or from ``--target``. One
 that can't run here is a skip with the doctor's reason; one that was asked for, by ``--target`` or ``TILEVL_REQUIRE``,
-is a failure.
+is a failure. Where torch_npu isn't installed, ``ascend`` runs on a simulated NPU.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import shutil
 import sys
 import zlib
 from collections.abc import Iterator
@@ -107,9 +109,26 @@ def reasons_against(target: str, folder: Path) -> list[str]:
         return [f"the package declares {', '.join(declared_targets(folder))}, not {target}"]
     if target == "cpu":
         return []
+    if _simulated(target):
+        return _reasons_against_the_host_model()
     from tilevl.core.environment import can_run
 
     return [f"{check.name}: {check.evidence}. {check.remedy}" for check in can_run(target)]
+
+
+def _simulated(target: str) -> bool:
+    """Whether a target's device is simulated here: its kernels then run on the host model. Only without torch_npu."""
+    return target == "ascend" and importlib.util.find_spec("torch_npu") is None
+
+
+def _reasons_against_the_host_model() -> list[str]:
+    parts = (
+        ("tilelang", importlib.util.find_spec("tilelang"), "pip install 'tilevl-core[kernels]'"),
+        ("g++", shutil.which("g++"), "install GCC's C++ compiler"),
+    )
+    return [
+        f"neither torch_npu nor {name}, which the host model needs: {cure}" for name, found, cure in parts if not found
+    ]
 
 
 @pytest.fixture(scope="session")
@@ -130,6 +149,10 @@ def device(target: str, request: pytest.FixtureRequest, monkeypatch: pytest.Monk
         pytest.skip(text)
     if targets.TARGETS[target].device_type == "npu":
         monkeypatch.setenv(targets.ENVIRONMENT_VARIABLE, target)
+    if _simulated(target):
+        from tilevl.testing.simulated_npu import simulated_npu
+
+        simulated_npu()
     return torch.device(targets.TARGETS[target].device_type)
 
 
