@@ -11,6 +11,13 @@
 
 namespace tilevl_host {
 
+// The standard's std::bit_cast and std::bit_width, inlined whatever the instrumentation of the caller.
+template <typename To, typename From>
+[[gnu::always_inline]] constexpr To bits_as(From value) {
+  return __builtin_bit_cast(To, value);
+}
+[[gnu::always_inline]] constexpr int bit_width(uint64_t value) { return value == 0 ? 0 : 64 - __builtin_clzll(value); }
+
 // The rounding tags of the API. `odd_ties` sends a tie to the odd neighbour, `odd_sticky` any inexact value (von Neumann).
 enum class rounding : uint8_t { nearest_even, half_away, floor, ceil, zero, odd_ties, odd_sticky };
 
@@ -53,7 +60,7 @@ struct finite {
 };
 
 TILEVL_HOST_PURE constexpr finite split(double value) {
-  const uint64_t bits = std::bit_cast<uint64_t>(value);
+  const uint64_t bits = bits_as<uint64_t>(value);
   const int field = static_cast<int>((bits >> 52) & 0x7ffu);
   const uint64_t fraction = bits & ((uint64_t{1} << 52) - 1);
   return {(bits >> 63) != 0, field == 0 ? fraction : fraction | (uint64_t{1} << 52), (field == 0 ? 1 : field) - 1075};
@@ -97,7 +104,7 @@ TILEVL_HOST_PURE constexpr uint32_t overflow_bits(const float_format& format, bo
 TILEVL_HOST_PURE constexpr uint32_t encode(const float_format& format, finite value, rounding mode, bool saturate) {
   const uint32_t sign = value.negative ? format.sign_bit() : 0u;
   if (value.significand == 0) return sign;
-  const int top = std::bit_width(value.significand) - 1 + value.exponent;
+  const int top = bit_width(value.significand) - 1 + value.exponent;
   const int lowest = 1 - format.bias();
   int unit = (top > lowest ? top : lowest) - format.fraction_bits;
   uint64_t kept = round_shift(value.significand, unit - value.exponent, value.negative, mode);
@@ -116,7 +123,7 @@ TILEVL_HOST_PURE constexpr uint32_t encode(const float_format& format, finite va
 // float -> float: with `saturate`, infinities become the largest finite value and NaN becomes 0; without, both are kept.
 TILEVL_HOST_PURE constexpr uint32_t encode(const float_format& format, double value, rounding mode = rounding::nearest_even,
                           bool saturate = false) {
-  const uint64_t bits = std::bit_cast<uint64_t>(value);
+  const uint64_t bits = bits_as<uint64_t>(value);
   const bool negative = (bits >> 63) != 0;
   if (((bits >> 52) & 0x7ffu) != 0x7ffu) return encode(format, split(value), mode, saturate);
   const uint32_t sign = negative ? format.sign_bit() : 0u;
@@ -131,28 +138,28 @@ TILEVL_HOST_PURE constexpr double decode(const float_format& format, uint32_t bi
   const uint64_t sign = negative ? uint64_t{1} << 63 : 0;
   if (magnitude > format.max_bits()) {
     const bool infinite = format.special == specials::infinity_and_nan && magnitude == format.exponent_mask();
-    return std::bit_cast<double>(sign | (uint64_t{0x7ff} << 52) | (infinite ? 0 : uint64_t{1} << 51));
+    return bits_as<double>(sign | (uint64_t{0x7ff} << 52) | (infinite ? 0 : uint64_t{1} << 51));
   }
   int field = static_cast<int>(magnitude >> format.fraction_bits);
   uint64_t significand = magnitude & format.fraction_mask();
   if (field != 0) significand |= uint64_t{1} << format.fraction_bits;
-  if (significand == 0) return std::bit_cast<double>(sign);
-  const int shift = 53 - std::bit_width(significand);
+  if (significand == 0) return bits_as<double>(sign);
+  const int shift = 53 - bit_width(significand);
   const int exponent = (field == 0 ? 1 : field) - format.bias() - format.fraction_bits - shift;
   const uint64_t fraction = (significand << shift) & ((uint64_t{1} << 52) - 1);
-  return std::bit_cast<double>(sign | (static_cast<uint64_t>(exponent + 1075) << 52) | fraction);
+  return bits_as<double>(sign | (static_cast<uint64_t>(exponent + 1075) << 52) | fraction);
 }
 
 // float -> int: infinities give the type's extreme and NaN gives 0 either way; a finite value past the range is clamped with
 // `saturate`, else its low bits remain.
 template <typename Int>
 TILEVL_HOST_PURE constexpr Int to_integer(double value, rounding mode, bool saturate) {
-  using limits = std::numeric_limits<Int>;
-  const uint64_t bits = std::bit_cast<uint64_t>(value);
+  constexpr Int lowest = std::numeric_limits<Int>::min(), highest = std::numeric_limits<Int>::max();
+  const uint64_t bits = bits_as<uint64_t>(value);
   const finite parts = split(value);
   if (((bits >> 52) & 0x7ffu) == 0x7ffu) {
     if (bits & ((uint64_t{1} << 52) - 1)) return Int{0};
-    return parts.negative ? limits::min() : limits::max();
+    return parts.negative ? lowest : highest;
   }
   const bool huge = parts.exponent > 10;  // at least 2^63, as the significand then has its 53 bits
   const uint64_t magnitude = parts.exponent >= 64 ? 0
@@ -162,8 +169,8 @@ TILEVL_HOST_PURE constexpr Int to_integer(double value, rounding mode, bool satu
   const uint64_t low = parts.negative ? uint64_t{0} - magnitude : magnitude;
   if (!saturate) return static_cast<Int>(low);
   const uint64_t furthest =
-      parts.negative ? uint64_t{0} - static_cast<uint64_t>(limits::min()) : static_cast<uint64_t>(limits::max());
-  if (huge || magnitude > furthest) return parts.negative ? limits::min() : limits::max();
+      parts.negative ? uint64_t{0} - static_cast<uint64_t>(lowest) : static_cast<uint64_t>(highest);
+  if (huge || magnitude > furthest) return parts.negative ? lowest : highest;
   return static_cast<Int>(low);
 }
 
@@ -171,15 +178,15 @@ TILEVL_HOST_PURE constexpr Int to_integer(double value, rounding mode, bool satu
 template <typename To, typename From>
 TILEVL_HOST_PURE constexpr To narrow(From value, bool saturate) {
   if (!saturate) return static_cast<To>(value);
-  using limits = std::numeric_limits<To>;
+  constexpr To lowest = std::numeric_limits<To>::min(), highest = std::numeric_limits<To>::max();
   if constexpr (std::is_signed_v<From>) {
     const int64_t wide = value;
     if constexpr (sizeof(To) < 8) {
-      if (wide < static_cast<int64_t>(limits::min())) return limits::min();
-      if (wide > static_cast<int64_t>(limits::max())) return limits::max();
+      if (wide < static_cast<int64_t>(lowest)) return lowest;
+      if (wide > static_cast<int64_t>(highest)) return highest;
     }
   } else {
-    if (static_cast<uint64_t>(value) > static_cast<uint64_t>(limits::max())) return limits::max();
+    if (static_cast<uint64_t>(value) > static_cast<uint64_t>(highest)) return highest;
   }
   return static_cast<To>(value);
 }
@@ -189,13 +196,13 @@ TILEVL_HOST_PURE constexpr To narrow(From value, bool saturate) {
 TILEVL_HOST_PURE inline double fused_for_rounding(double a, double b, double c) {
   const double product = a * b;
   const double sum = product + c;
-  if (!std::isfinite(sum)) return sum;
+  if (!__builtin_isfinite(sum)) return sum;
   const double shadow = sum - product;
   const double error = (product - (sum - shadow)) + (c - shadow);
-  const uint64_t bits = std::bit_cast<uint64_t>(sum);
+  const uint64_t bits = bits_as<uint64_t>(sum);
   if (error == 0.0 || (bits & 1)) return sum;
   const bool outward = (error > 0.0) == (sum > 0.0);
-  return std::bit_cast<double>(outward ? bits + 1 : bits - 1);
+  return bits_as<double>(outward ? bits + 1 : bits - 1);
 }
 
 }  // namespace tilevl_host

@@ -14,24 +14,24 @@ concept arithmetic = std::is_arithmetic_v<T>;
 TILEVL_HOST_PURE constexpr float fp16_to_float(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
   const uint32_t magnitude = bits & 0x7fffu;
-  if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | ((magnitude & 0x3ffu) << 13));
-  if (magnitude >= 0x0400u) return std::bit_cast<float>(sign | ((magnitude << 13) + (112u << 23)));
+  if (magnitude >= 0x7c00u) return bits_as<float>(sign | 0x7f800000u | ((magnitude & 0x3ffu) << 13));
+  if (magnitude >= 0x0400u) return bits_as<float>(sign | ((magnitude << 13) + (112u << 23)));
   const float subnormal = static_cast<float>(magnitude) * 0x1p-24f;
   return sign ? -subnormal : subnormal;
 }
 
 TILEVL_HOST_PURE constexpr uint16_t float_to_fp16(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t bits = bits_as<uint32_t>(value);
   const uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude < 0x38800000u || magnitude >= 0x47800000u) return static_cast<uint16_t>(encode(fp16_format, value));
   const uint32_t rounded = magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u);
   return static_cast<uint16_t>(((bits >> 16) & 0x8000u) | (rounded >> 13));
 }
 
-TILEVL_HOST_PURE constexpr float bf16_to_float(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+TILEVL_HOST_PURE constexpr float bf16_to_float(uint16_t bits) { return bits_as<float>(static_cast<uint32_t>(bits) << 16); }
 
 TILEVL_HOST_PURE constexpr uint16_t float_to_bf16(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t bits = bits_as<uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(((bits >> 16) & 0x8000u) | 0x7fc0u);
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
@@ -53,7 +53,7 @@ struct float16 {
     return bf16_to_float(bits);
   }
 
-  [[gnu::always_inline]] static constexpr float16 from_bits(uint16_t raw) { return std::bit_cast<float16>(raw); }
+  [[gnu::always_inline]] static constexpr float16 from_bits(uint16_t raw) { return bits_as<float16>(raw); }
 
   [[gnu::always_inline]] friend constexpr float16 operator+(float16 a, float16 b) { return float(a) + float(b); }
   [[gnu::always_inline]] friend constexpr float16 operator-(float16 a, float16 b) { return float(a) - float(b); }
@@ -134,7 +134,7 @@ struct float8 {
 // A power of two with bias 127; 0xff is NaN. Only a scale, so it has no conversion from float.
 struct float8_scale {
   uint8_t bits;
-  [[gnu::always_inline]] explicit operator float() const { return bits == 0xff ? std::nanf("") : std::ldexp(1.0f, bits - 127); }
+  [[gnu::always_inline]] explicit operator float() const { return bits == 0xff ? __builtin_nanf("") : __builtin_ldexpf(1.0f, bits - 127); }
 };
 
 // Two 4-bit floats in a byte, the first in the low half.

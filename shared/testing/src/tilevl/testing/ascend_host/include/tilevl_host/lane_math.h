@@ -1,8 +1,6 @@
 // What one lane of an arithmetic instruction computes.
 #pragma once
 
-#include <cmath>
-
 #include "tilevl_host/faults.h"
 #include "tilevl_host/registers.h"
 #include "tilevl_host/vector_options.h"
@@ -54,7 +52,7 @@ template <typename T>
 
 // A subnormal becomes a zero of its sign where the unit is said to flush and the option agrees.
 [[gnu::always_inline]] inline float flushed(float value) {
-  if (options().flush_subnormals && std::fpclassify(value) == FP_SUBNORMAL) return std::copysign(0.0f, value);
+  if (options().flush_subnormals && __builtin_fabsf(value) < 0x1p-126f && value != 0.0f) return __builtin_copysignf(0.0f, value);
   return value;
 }
 
@@ -80,7 +78,7 @@ template <typename T>
     const float x = a, y = b;
     if (x != x) return a;
     if (y != y) return b;
-    if (x == y) return std::signbit(x) ? b : a;
+    if (x == y) return __builtin_signbit(x) ? b : a;
     return x > y ? a : b;
   } else {
     return a > b ? a : b;
@@ -92,7 +90,7 @@ template <typename T>
     const float x = a, y = b;
     if (x != x) return a;
     if (y != y) return b;
-    if (x == y) return std::signbit(x) ? a : b;
+    if (x == y) return __builtin_signbit(x) ? a : b;
     return x < y ? a : b;
   } else {
     return a < b ? a : b;
@@ -101,7 +99,7 @@ template <typename T>
 
 template <typename T>
 [[gnu::always_inline]] inline T lane_abs(T a) {
-  if constexpr (is_floating<T>) return static_cast<T>(std::fabs(static_cast<float>(a)));
+  if constexpr (is_floating<T>) return static_cast<T>(__builtin_fabsf(static_cast<float>(a)));
   else if constexpr (std::is_signed_v<T>) return a < 0 ? static_cast<T>(wrapping<T>(0) - wrapping<T>(a)) : a;
   else return a;
 }
@@ -138,7 +136,7 @@ template <typename T>
   } else if (!options().fused_multiply_add) {
     return lane_add(lane_mul(a, b), c);
   } else if constexpr (std::is_same_v<T, float>) {
-    return std::fma(a, b, c);
+    return __builtin_fmaf(a, b, c);
   } else {
     const double odd = fused_for_rounding(float(a), float(b), float(c));
     return T::from_bits(static_cast<uint16_t>(
@@ -148,25 +146,25 @@ template <typename T>
 
 template <typename T>
 [[gnu::always_inline]] inline T lane_exp(T a) {
-  if constexpr (std::is_same_v<T, float>) return flushed(std::exp(flushed(a)));
-  else return T(std::exp(static_cast<float>(a)));
+  if constexpr (std::is_same_v<T, float>) return flushed(__builtin_expf(flushed(a)));
+  else return T(__builtin_expf(static_cast<float>(a)));
 }
 template <typename T>
 [[gnu::always_inline]] inline T lane_ln(T a) {
-  if constexpr (std::is_same_v<T, float>) return std::log(flushed(a));
-  else return T(std::log(static_cast<float>(a)));
+  if constexpr (std::is_same_v<T, float>) return __builtin_logf(flushed(a));
+  else return T(__builtin_logf(static_cast<float>(a)));
 }
 template <typename T>
 [[gnu::always_inline]] inline T lane_sqrt(T a) {
-  if constexpr (std::is_same_v<T, float>) return std::sqrt(flushed(a));
-  else return T(std::sqrt(static_cast<float>(a)));
+  if constexpr (std::is_same_v<T, float>) return __builtin_sqrtf(flushed(a));
+  else return T(__builtin_sqrtf(static_cast<float>(a)));
 }
 // exp(a - b) of f32, the difference rounded to f32 first or kept exact, by the option; f16 operands give f16.
 template <typename T>
 [[gnu::always_inline]] inline T lane_exp_sub(T a, T b) {
   if (options().exp_sub_rounds_difference) return lane_exp(lane_sub(a, b));
   const double difference = static_cast<double>(static_cast<float>(a)) - static_cast<double>(static_cast<float>(b));
-  const float result = static_cast<float>(std::exp(difference));
+  const float result = static_cast<float>(__builtin_exp(difference));
   return std::is_same_v<T, float> ? T(flushed(result)) : T(result);
 }
 
@@ -174,7 +172,7 @@ template <typename T>
 using lane_bits_of = word<static_cast<int>(sizeof(T))>;
 template <typename T, typename F>
 [[gnu::always_inline]] inline T on_bits(T a, T b, F f) {
-  return std::bit_cast<T>(static_cast<lane_bits_of<T>>(f(std::bit_cast<lane_bits_of<T>>(a), std::bit_cast<lane_bits_of<T>>(b))));
+  return bits_as<T>(static_cast<lane_bits_of<T>>(f(bits_as<lane_bits_of<T>>(a), bits_as<lane_bits_of<T>>(b))));
 }
 template <typename T>
 [[gnu::always_inline]] inline T lane_and(T a, T b) {

@@ -12,17 +12,17 @@ inline constexpr T lowest_of = std::numeric_limits<T>::lowest();
 template <>
 inline constexpr float lowest_of<float> = -std::numeric_limits<float>::infinity();
 template <>
-inline constexpr half lowest_of<half> = std::bit_cast<half>(uint16_t{0xfc00});
+inline constexpr half lowest_of<half> = bits_as<half>(uint16_t{0xfc00});
 template <>
-inline constexpr bfloat16_t lowest_of<bfloat16_t> = std::bit_cast<bfloat16_t>(uint16_t{0xff80});
+inline constexpr bfloat16_t lowest_of<bfloat16_t> = bits_as<bfloat16_t>(uint16_t{0xff80});
 template <typename T>
 inline constexpr T highest_of = std::numeric_limits<T>::max();
 template <>
 inline constexpr float highest_of<float> = std::numeric_limits<float>::infinity();
 template <>
-inline constexpr half highest_of<half> = std::bit_cast<half>(uint16_t{0x7c00});
+inline constexpr half highest_of<half> = bits_as<half>(uint16_t{0x7c00});
 template <>
-inline constexpr bfloat16_t highest_of<bfloat16_t> = std::bit_cast<bfloat16_t>(uint16_t{0x7f80});
+inline constexpr bfloat16_t highest_of<bfloat16_t> = bits_as<bfloat16_t>(uint16_t{0x7f80});
 
 // Adjacent pairs level by level, inactive lanes as zero. Sum is the type that accumulates.
 template <typename Sum, typename T>

@@ -20,7 +20,7 @@ struct alignas(64) vector_register {
 
 template <typename To, typename From>
 [[gnu::always_inline]] inline vector_register<To> register_cast(const vector_register<From>& from) {
-  return std::bit_cast<vector_register<To>>(from);
+  return bits_as<vector_register<To>>(from);
 }
 
 template <typename V>

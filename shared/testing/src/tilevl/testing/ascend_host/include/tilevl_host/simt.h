@@ -69,7 +69,7 @@ TILEVL_HOST_REGISTER_OP inline void watch_access(const void* address, uint32_t b
   SimtLaunch& launch = simt_launch;
   if (launch.running == nullptr || launch.race_reported) return;
   const uint32_t thread = launch.running->linear;
-  const int other = launch.races.record(reinterpret_cast<uint64_t>(address), bytes, static_cast<uint16_t>(thread), write, atomic);
+  const int other = launch.races.record(reinterpret_cast<uint64_t>(address), bytes, thread, write, atomic);
   if (other < 0) return;
   launch.race_reported = true;
   report("race", "threads %d and %u of a SIMT function touch the same byte of %s, one of them writing, with no barrier between; the "
@@ -155,7 +155,7 @@ inline void launch_simt(cce::dim3 extent, void (*body)(void*), void* context) {
   launch.body = body;
   launch.context = context;
   launch.race_reported = false;
-  launch.races.next_epoch();
+  launch.races.start_launch();
   for (uint32_t i = 0; i < count; ++i) {
     launch.threads[i].linear = i;
     launch.threads[i].index = {i % extent.x, i / extent.x % extent.y, i / (extent.x * extent.y)};

@@ -74,7 +74,7 @@ inline void evaluate_ballot(Lanes lanes) {
 inline void evaluate_synchronise(Lanes lanes) {
   for (uint32_t i = 0; i < warp_lanes; ++i) {
     if (lanes[i] == nullptr) continue;
-    ++simt_launch.races.steps[lanes[i]->linear / warp_lanes];
+    simt_launch.races.synchronise_warp(lanes[i]->linear / warp_lanes);
     return;
   }
 }

@@ -116,15 +116,15 @@ TILEVL_HOST_PURE inline To cast_lane(From value, rounding mode, bool saturate) {
   } else {
     using Bits = word<static_cast<int>(sizeof(To))>;
     if constexpr (std::is_integral_v<From>) {
-      return std::bit_cast<To>(static_cast<Bits>(encode(format_of<To>(), split_integer(value), mode, saturate)));
+      return bits_as<To>(static_cast<Bits>(encode(format_of<To>(), split_integer(value), mode, saturate)));
     } else if constexpr (sizeof(To) > sizeof(From)) {
       return static_cast<To>(static_cast<float>(number(value)));
     } else {
       if constexpr (is_float16<To> && std::is_same_v<From, float>) {
-        const bool overflows = !(std::fabs(value) < static_cast<float>(decode(To::format, To::format.max_bits())));
+        const bool overflows = !(__builtin_fabsf(value) < static_cast<float>(decode(To::format, To::format.max_bits())));
         if (mode == rounding::nearest_even && !(saturate && overflows)) return To(value);
       }
-      return std::bit_cast<To>(static_cast<Bits>(encode(format_of<To>(), number(value), mode, saturate)));
+      return bits_as<To>(static_cast<Bits>(encode(format_of<To>(), number(value), mode, saturate)));
     }
   }
 }

@@ -47,15 +47,15 @@ TILEVL_HOST_PURE inline void visit_blocks(const void* address, uint32_t bytes, V
   }
 }
 
-// `byte_mask` has a bit for each byte, or is null for all.
+// `byte_mask` has a bit for each byte and 8 bytes to spare, or is null for all.
 TILEVL_HOST_REGISTER_OP inline void remember_store(const void* address, uint32_t bytes, const uint8_t* byte_mask) {
   const void* const code = __builtin_return_address(0);
   visit_blocks(address, bytes, [byte_mask, code](StoredBytes::Cell& cell, uint32_t inside, uint32_t count, uint32_t done) TILEVL_HOST_LANE {
     uint32_t bits = bits_from(inside, count);
     if (byte_mask != nullptr) {
-      bits = 0;
-      for (uint32_t i = 0; i < count; ++i)
-        if (byte_mask[(done + i) / 8] >> ((done + i) % 8) & 1) bits |= 1u << (inside + i);
+      uint64_t chosen = 0;  // the bits from `done` on; a row has room behind its mask
+      std::memcpy(&chosen, byte_mask + done / 8, sizeof chosen);
+      bits &= static_cast<uint32_t>(chosen >> (done % 8)) << inside;
     }
     if (cell.epoch != stored_bytes.epoch) cell = {stored_bytes.epoch, 0, nullptr};
     cell.bytes |= bits;
@@ -85,7 +85,7 @@ TILEVL_HOST_INLINE void ub_store(void* to, const void* from, uint32_t bytes, uin
 // The bytes of a store, in order, and which of them are written.
 struct StoreRow {
   uint8_t data[2 * register_bytes];
-  uint8_t mask[2 * register_bytes / 8];
+  uint8_t mask[2 * register_bytes / 8 + 8];
 };
 TILEVL_HOST_INLINE void ub_store_row(void* to, const StoreRow& row, uint32_t bytes, uint32_t alignment) {
   store_masked(Space::ub, to, row.data, bytes, row.mask, alignment);
@@ -99,9 +99,8 @@ TILEVL_HOST_REGISTER_OP void fill_row(StoreRow& row, int elements, Active active
   for (int i = 0; i < elements; ++i) {
     const E element = value(i);
     std::memcpy(row.data + i * sizeof(E), &element, sizeof(E));
-    if (!active(i)) continue;
-    for (int byte = i * static_cast<int>(sizeof(E)); byte < (i + 1) * static_cast<int>(sizeof(E)); ++byte)
-      row.mask[byte / 8] |= static_cast<uint8_t>(1u << (byte % 8));
+    const int first = i * static_cast<int>(sizeof(E));
+    if (active(i)) row.mask[first / 8] |= static_cast<uint8_t>(((1u << sizeof(E)) - 1) << (first % 8));
   }
 }
 
