@@ -132,7 +132,7 @@ def view(address: Any, dtype: str) -> Any:
     """
     import tilelang.language as T
 
-    return T.make_tensor(T.reinterpret("handle", address), (_EVERYWHERE,), dtype)
+    return T.make_tensor(T.reinterpret(address, "handle"), (_EVERYWHERE,), dtype)
 
 
 def widest_unit(bits: int) -> int:

@@ -206,7 +206,7 @@ def patches(patch: int, pixel_bytes: int, dtype: str, by_table: bool) -> Any:
                         ) + column * pixel_bytes
                         word = (whose * patch + line) * pitch * 4 + (first_byte >> 2)
                         for k in T.unroll(words + 1):
-                            raw[k] = T.reinterpret("uint32", tile[word + k])
+                            raw[k] = T.reinterpret(tile[word + k], "uint32")
                         for k in T.unroll(words):
                             codes[k] = T.call_extern(
                                 "uint32", "__funnelshift_r", raw[k], raw[k + 1], T.uint32((first_byte & 3) * 8)
