@@ -51,6 +51,14 @@ def test_a_wrong_stride_runs_out_of_the_tensor() -> None:
     assert "bytes 324 to 388 read by MTE2" in _fault(vector_kernel("__gm__ float* x", rows.format(108)), x=x).message
 
 
+@pytest.mark.parametrize("address", ["(__gm__ float*)0", "(__gm__ float*)64", "x + (1ll << 44)", "x - (1ll << 60)"])
+def test_an_address_far_from_every_memory_ends_the_launch_and_not_the_process(address: str) -> None:
+    kernel = vector_kernel("__gm__ float* x, __gm__ float* y", f"y[0] = *({address});")
+    y = torch.zeros(1)
+    assert _fault(kernel, x=torch.ones(4), y=y).kind == "bounds"
+    assert not y.any()
+
+
 def test_a_write_behind_a_tensor_touches_nothing() -> None:
     backing = torch.zeros(64)
     kernel = vector_kernel("__gm__ float* y", "for (int i = 0; i < 8; ++i) y[i] = 1;\ny[8] = 1;")

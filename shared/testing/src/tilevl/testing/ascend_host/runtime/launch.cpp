@@ -1,5 +1,8 @@
 // The way in from Python, and the counters.
+#include <xmmintrin.h>
+
 #include <csetjmp>
+#include <csignal>
 #include <cstring>
 
 #include "state.h"
@@ -102,6 +105,42 @@ static void prepare(const Request& request) {
 static std::string outcome;
 static std::vector<uint64_t> count_words;
 
+// An access that went past the checks (an address far from every memory) ends the launch, not the process.
+static thread_local bool launching = false;
+static struct sigaction handlers_before[2];
+
+static void on_bad_address(int signal, siginfo_t* info, void* context) {
+  if (launching) {
+    launching = false;
+    fault("bounds", "address %p, used by %s, is in no memory", info->si_addr, acting.core ? "a core" : "the model");
+  }
+  const struct sigaction& before = handlers_before[signal == SIGBUS];
+  if (before.sa_flags & SA_SIGINFO) {
+    before.sa_sigaction(signal, info, context);
+  } else {
+    ::signal(signal, before.sa_handler == SIG_IGN ? SIG_DFL : before.sa_handler);  // the access repeats, and meets that one
+  }
+}
+
+// Takes over the signals of bad addresses while a launch runs.
+class Watch {
+ public:
+  Watch() {
+    struct sigaction mine {};
+    mine.sa_sigaction = on_bad_address;
+    mine.sa_flags = SA_SIGINFO | SA_NODEFER;
+    sigemptyset(&mine.sa_mask);
+    sigaction(SIGSEGV, &mine, &handlers_before[0]);
+    sigaction(SIGBUS, &mine, &handlers_before[1]);
+    launching = true;
+  }
+  ~Watch() {
+    launching = false;
+    sigaction(SIGSEGV, &handlers_before[0], nullptr);
+    sigaction(SIGBUS, &handlers_before[1], nullptr);
+  }
+};
+
 // A fault comes back here, wherever it happened. No object with a destructor may live in this frame.
 [[gnu::noinline]] static void run_to_the_end(const Request& request) {
   if (setjmp(way_out) != 0) return;
@@ -130,7 +169,10 @@ static int run(const Request& request) {
   outcome.clear();
   count_words.clear();
   prepare(request);
-  run_to_the_end(request);
+  {
+    const Watch watch;
+    run_to_the_end(request);
+  }
   fibers_release();
   forget_simt_access();
   acting = {};
@@ -152,7 +194,13 @@ static int run(const Request& request) {
 
 }  // namespace tilevl_host
 
-extern "C" [[gnu::visibility("default")]] int tilevl_host_launch(const tilevl_host::Request* request) { return tilevl_host::run(*request); }
+// A SIMT function may run with subnormals flushed, and a fault leaves it there: the caller's own arithmetic must not notice.
+extern "C" [[gnu::visibility("default")]] int tilevl_host_launch(const tilevl_host::Request* request) {
+  const unsigned control = _mm_getcsr();
+  const int status = tilevl_host::run(*request);
+  _mm_setcsr(control);
+  return status;
+}
 extern "C" [[gnu::visibility("default")]] const char* tilevl_host_outcome(uint64_t* bytes) {
   *bytes = tilevl_host::outcome.size();
   return tilevl_host::outcome.data();

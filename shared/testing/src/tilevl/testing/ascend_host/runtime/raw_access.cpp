@@ -6,6 +6,8 @@
 
 namespace tilevl_host {
 
+constexpr uintptr_t kLowest = 1 << 20;
+
 static SimtAccess simt_access = nullptr;
 void set_simt_access(SimtAccess hook) { simt_access = hook; }
 void forget_simt_access() { simt_access = nullptr; }
@@ -28,7 +30,12 @@ static void touch(const void* address, uint32_t bytes, Access access, const void
 }
 
 static void touch_raw(const void* address, uint32_t bytes, Access access, const void* place_code_of) {
-  if (!in_arena(address) || !acting.core) return;
+  if (!acting.core) return;
+  if (!in_arena(address)) {
+    // A memory's zero base that was not rewritten, or null: nothing of the host lies there.
+    if (reinterpret_cast<uintptr_t>(address) < kLowest) fault("bounds", "address %p, used at %s, is in no memory", address, place(place_code_of).text);
+    return;
+  }
   if (reinterpret_cast<uintptr_t>(address) % bytes != 0) {
     fault("alignment", "an access of %u bytes at %s must be aligned to its size, got an address that is %u bytes off", bytes,
           place(place_code_of).text, static_cast<unsigned>(reinterpret_cast<uintptr_t>(address) % bytes));
