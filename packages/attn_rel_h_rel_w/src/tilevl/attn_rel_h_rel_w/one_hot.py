@@ -86,6 +86,7 @@ def attend(
     step = min(_QUERIES, tokens)
     extended = torch.zeros(step, code_at + 2 * _SIDE + 2, dtype=query.dtype, device=query.device)
     product = torch.empty(step, head_dim + _SUM, dtype=query.dtype, device=query.device)
+    widened = torch.empty_like(product, dtype=torch.float32)
     left_over = []
     for b in range(batch):
         for n in range(heads):
@@ -98,7 +99,7 @@ def attend(
                 count = block.stop - s
                 x, o = extended[:count], product[:count]
                 q = query[b, n, block].float().mul_(scale)
-                h, w = rel_h[b, n, block].clamp(min=_LOWEST), rel_w[b, n, block].clamp(min=_LOWEST)
+                h, w = _clamped(rel_h[b, n, block]), _clamped(rel_w[b, n, block])
                 _fill(x, q, h, w, mean, reach, exact)
                 total = torch.zeros(count, head_dim + _SUM, dtype=torch.float32, device=query.device)
                 for tile in tiles:
@@ -108,13 +109,18 @@ def attend(
                     _put_keys(tile.codes, k[tile.rows, tile.columns], code_at // head_dim)
                     _put_keys(tile.values, v[tile.rows, tile.columns], 1)
                     p = torch.ops.mkldnn._linear_pointwise.default(x, tile.codes, None, "sigmoid", [], "")
-                    total.add_(torch.mm(p, tile.values, out=o))
+                    total.add_(widened[:count].copy_(torch.mm(p, tile.values, out=o)))
                 least, most = total[:, head_dim].aminmax()
                 if least > _LEAST and most < _MOST:  # false for NaN
                     torch.div(total[:, :head_dim], total[:, head_dim, None], out=out[b, n, block])
                 else:
                     left_over.append((b, n, block))
     return left_over
+
+
+def _clamped(table: Tensor) -> Tensor:
+    # Not clamp(): of rows that don't follow one another it goes element by element.
+    return table.clone(memory_format=torch.contiguous_format).clamp_(min=_LOWEST)
 
 
 def _fill(x: Tensor, q: Tensor, h: Tensor, w: Tensor, mean: Tensor, reach: Tensor, exact: bool) -> None:
