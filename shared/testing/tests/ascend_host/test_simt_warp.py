@@ -201,10 +201,6 @@ def test_tilelangs_reduction_of_two_rows_past_a_warp_is_wrong_in_the_known_way(
     programs: SimtPrograms, generator: np.random.Generator
 ) -> None:
     given = generator.integers(0, 100, 256).astype("i4")
-    try:
-        got = programs.run("sum int 128", given, threads=256)[:256]
-    except KernelFaultError as error:
-        assert {fault.kind for fault in error.faults} <= {"race", "unwritten", "simt"}
-    else:
-        assert (got[:128] == given[:128].sum()).all()
-        assert (got[128:] == given[:128].sum()).all()  # not the sum of its own row
+    got = programs.run("sum int 128", given, threads=256)[:256]
+    assert (got == given[:128].sum()).all()  # the second row gets the first one's sum too
+    assert given[:128].sum() != given[128:].sum()

@@ -62,3 +62,21 @@ def test_an_elementwise_function_on_threads(written: Any, rng: torch.Generator, 
     counters = kernel.in_every_order(1, A=given, B=result)
     torch.testing.assert_close(result, given.double().sigmoid().half(), rtol=2**-10, atol=1e-7)
     assert counters.cores[0].simt["threads"] == threads
+
+
+@pytest.mark.parametrize("threads", [32, 64])
+def test_row_sums_over_the_lanes_of_warps(written: Any, rng: torch.Generator, threads: int) -> None:
+    given = torch.randn(written.ROWS, written.COLUMNS, generator=rng)
+    result = torch.zeros(written.ROWS)
+    kernel = ascend_host.compile(ascend_host.lower(written.row_sums(threads)))
+    counters = kernel.in_every_order(1, A=given, B=result)
+    torch.testing.assert_close(result, given.double().sum(dim=1).float(), rtol=1e-5, atol=1e-5)
+    assert counters.cores[0].simt["warp_operations"] > 0
+
+
+def test_tilelangs_wrong_sums_show_when_two_rows_are_in_flight(written: Any, rng: torch.Generator) -> None:
+    given = torch.randn(written.ROWS, written.COLUMNS, generator=rng)
+    result = torch.zeros(written.ROWS)
+    ascend_host.compile(ascend_host.lower(written.row_sums(128)))(1, A=given, B=result)
+    even_rows = given.double().sum(dim=1).float()[::2].repeat_interleave(2)
+    torch.testing.assert_close(result, even_rows, rtol=1e-5, atol=1e-5)  # odd rows get the even ones' sums

@@ -84,3 +84,25 @@ def sigmoid(threads: int) -> Any:
             T.copy(b, B)
 
     return main
+
+
+def row_sums(threads: int) -> Any:
+    """Sums of rows by SIMT threads, each on two neighbouring columns; 64 threads share a row."""
+
+    @T.prim_func
+    def main(A: T.Tensor((ROWS, COLUMNS), "float32"), B: T.Tensor((ROWS,), "float32")):
+        with T.Kernel(1) as _:
+            a = T.alloc_shared((ROWS, COLUMNS), "float32")
+            b = T.alloc_shared((ROWS,), "float32")
+            T.copy(A, a)
+            with T.SimtVF(threads):
+                f = T.alloc_fragment((ROWS, COLUMNS), "float32")
+                s = T.alloc_fragment((ROWS,), "float32")
+                for i, j in T.Parallel(ROWS, COLUMNS):
+                    f[i, j] = a[i, j]
+                T.reduce_sum(f, s, dim=1)
+                for i in T.Parallel(ROWS):
+                    b[i] = s[i]
+            T.copy(b, B)
+
+    return main
