@@ -27,7 +27,7 @@ _HEAD = """\
 """
 
 _FUNCTION = """\
-__simt_vf__ __launch_bounds__(2048) inline void program_{i}(
+__simt_vf__ {bound}inline void program_{i}(
     __ubuf__ uint8_t* ub, __gm__ uint8_t* given, __gm__ uint8_t* place) {{
   {body}
 }}
@@ -53,9 +53,9 @@ extern "C" __global__ __vector__ void programs(__gm__ uint8_t* given, __gm__ uin
 class SimtPrograms:
     """Named bodies of SIMT functions over IN(T) and GIVEN(T), which write OUT(T); THREAD is the linear thread."""
 
-    def __init__(self, bodies: Mapping[str, str]) -> None:
+    def __init__(self, bodies: Mapping[str, str], bound: str = "__launch_bounds__(2048) ") -> None:
         self._names = list(bodies)
-        functions = "".join(_FUNCTION.format(i=i, body=body) for i, body in enumerate(bodies.values()))
+        functions = "".join(_FUNCTION.format(i=i, body=body, bound=bound) for i, body in enumerate(bodies.values()))
         calls = "\n".join(
             f"  if (which == {i}) asc_vf_call<program_{i}>(cce::dim3(x, y, z), ub, given, place);"
             for i in range(len(bodies))

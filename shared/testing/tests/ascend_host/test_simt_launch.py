@@ -90,6 +90,14 @@ def test_a_launch_holds_1_to_2048_threads(programs: SimtPrograms, threads: int |
         programs.run("index", threads=threads)
 
 
+@pytest.mark.parametrize(("bound", "limit"), [("__launch_bounds__(96) ", 96), ("", 1024)])
+def test_a_functions_launch_bound_holds(bound: str, limit: int) -> None:
+    programs = SimtPrograms({"fill": "OUT(uint8_t)[THREAD] = 1;"}, bound=bound)
+    assert programs.run("fill", threads=limit, dtype="u1")[:limit].all()
+    with pytest.raises(KernelFaultError, match=f"threads must be 1 to {limit}, got {limit + 1} x 1 x 1"):
+        programs.run("fill", threads=limit + 1)
+
+
 @pytest.mark.parametrize("threads", [2, 64, 100, 1024])
 def test_barriers_separate_what_threads_write_and_read(
     programs: SimtPrograms, generator: np.random.Generator, threads: int

@@ -58,6 +58,7 @@ _BODIES |= {
     "past_the_end": "D(simd_inst::vlds_norm((__ubuf__ float*)(buf + 248 * 1024 - 32), 0));",
     "unwritten": "D(simd_inst::vlds_norm((__ubuf__ float*)(buf + 8192), 0));",
     "address_register": "auto r = simd_inst::vld_x2(MEMORY(float), asc_update_addr_reg_b32(64), DINTLV_B32); D(r.v0);",
+    "thread_index": "D(simd_inst::vdup<uint32_t>(threadIdx.x, M, MODE_ZEROING));",
     "read_after_write": (
         "simd_inst::vsts_norm(A(float), STORED(float), 0, M);\n  D(simd_inst::vlds_norm(STORED(float), 0));"
     ),
@@ -217,6 +218,7 @@ def test_masks_load_and_store_their_bits(programs: RegisterPrograms, generator: 
         ("past_the_end", "bounds", "bytes 253920 to 254176 read by V at line"),
         ("unwritten", "unwritten", "byte 8192 read by V at line"),
         ("address_register", "range", "hardware loop"),
+        ("thread_index", "simt", "a SIMT builtin must be used inside a SIMT function"),
     ],
 )
 def test_bad_accesses_are_faults(programs: RegisterPrograms, program: str, kind: str, message: str) -> None:

@@ -11,6 +11,7 @@ KernelKind = Literal["vector", "cube", "mixed"]
 _KERNEL = re.compile(r'extern "C" __global__ (__vector__|__cube__|__mix__\(1, 2\)) void (\w+)\(([^)]*)\)\s*\{')
 _KINDS: dict[str, KernelKind] = {"__vector__": "vector", "__cube__": "cube", "__mix__(1, 2)": "mixed"}
 _SIMD_FUNCTION = re.compile(r"__simd_vf__\s+inline\s+void\s+(\w+)\s*\(")
+_LAUNCH_BOUNDS = re.compile(r"__simt_vf__\s+__launch_bounds__\((\d+)\)\s+inline\s+void\s+(\w+)\s*\(")
 _TEMPLATE_SIMD_FUNCTIONS = ("ascend_nd2nz_scatter",)  # in TileLang's nd2nz_copy.h
 _ZERO_BASE = re.compile(r"(=\s*\((__ubuf__|__cbuf__|__ca__|__cb__|__cc__)\s+\w+\s*\*\))0(?=;)")
 _SPACES = {"__ubuf__": "ub", "__cbuf__": "l1", "__ca__": "l0a", "__cb__": "l0b", "__cc__": "l0c"}
@@ -72,7 +73,8 @@ def prepare(source: str, signature: Signature) -> str:
     """The source as it is compiled; every line keeps its number.
 
     A literal-zero scratch base becomes the window of the running core. A call of a SIMD function in the body of the
-    kernel goes through ``SimdCall``, so that the function runs when the vector pipe gets there.
+    kernel goes through ``SimdCall``, so that the function runs when the vector pipe gets there. Behind the kernel comes
+    the entry, and what ``__launch_bounds__`` says about each SIMT function.
     """
     source = _ZERO_BASE.sub(lambda m: f"{m[1]}::tilevl_host::window(::tilevl_host::Space::{_SPACES[m[2]]})", source)
     match = _KERNEL.search(source)
@@ -81,4 +83,5 @@ def prepare(source: str, signature: Signature) -> str:
     names = {*_SIMD_FUNCTION.findall(head), *_TEMPLATE_SIMD_FUNCTIONS}
     call = re.compile(rf"(?<!\w)((?:{'|'.join(map(re.escape, sorted(names)))})(?:<[^()]*>)?)\(")
     body = call.sub(r"::tilevl_host::SimdCall{[](auto... given) { \1(given...); }}(", body)
-    return f'{head}{body}\n#include "tilevl_host/entry.h"\nTILEVL_HOST_ENTRY({signature.name})\n'
+    bounds = "".join(f"TILEVL_HOST_LAUNCH_BOUND({name}, {count})\n" for count, name in _LAUNCH_BOUNDS.findall(head))
+    return f'{head}{body}\n#include "tilevl_host/entry.h"\nTILEVL_HOST_ENTRY({signature.name})\n{bounds}'

@@ -171,10 +171,27 @@ inline void launch_simt(cce::dim3 extent, void (*body)(void*), void* context) {
   _mm_setcsr(control);
 }
 
-inline void require_launch(cce::dim3 extent) {
+// What __launch_bounds__ says of a function; the source's last lines hold one for each, as the qualifier itself is dropped.
+struct LaunchBound {
+  const void* function;
+  uint32_t threads;
+  const LaunchBound* next;
+
+  LaunchBound(const void* function_, uint32_t threads_);
+};
+[[gnu::visibility("hidden")]] inline constinit const LaunchBound* launch_bounds = nullptr;
+inline LaunchBound::LaunchBound(const void* function_, uint32_t threads_)
+    : function(function_), threads(threads_), next(launch_bounds) {
+  launch_bounds = this;
+}
+
+inline void require_launch(cce::dim3 extent, const void* function) {
+  uint32_t limit = 1024;  // without a bound
+  for (const LaunchBound* bound = launch_bounds; bound != nullptr; bound = bound->next)
+    if (bound->function == function) limit = bound->threads < max_simt_threads ? bound->threads : max_simt_threads;
   const uint64_t count = uint64_t{extent.x} * extent.y * extent.z;
-  if (count == 0 || count > max_simt_threads)
-    fault("range", "asc_vf_call: threads must be 1 to %u, got %u x %u x %u", max_simt_threads, extent.x, extent.y, extent.z);
+  if (count == 0 || count > limit)
+    fault("range", "asc_vf_call: threads must be 1 to %u, got %u x %u x %u", limit, extent.x, extent.y, extent.z);
 }
 
 // Waits until the other lanes that take part arrive, and gives this lane's result. `site` is the caller's own code.
@@ -191,7 +208,7 @@ inline void require_launch(cce::dim3 extent) {
 // Starts x * y * z threads of `Function` on the vector pipe.
 template <auto Function, typename... Arguments>
 TILEVL_HOST_INLINE void asc_vf_call(cce::dim3 extent, Arguments... arguments) {
-  tilevl_host::require_launch(extent);
+  tilevl_host::require_launch(extent, reinterpret_cast<const void*>(Function));
   tilevl_host::issue(PIPE_V, "asc_vf_call", [=] {
     auto body = [&] { Function(arguments...); };
     tilevl_host::launch_simt(extent, [](void* context) { (*static_cast<decltype(body)*>(context))(); }, &body);
@@ -205,6 +222,9 @@ TILEVL_HOST_INLINE void asc_vf_call(cce::dim3 extent, Arguments... arguments) {
 
 // Makes writes visible and waits for nobody: the model's memory has no delay.
 inline void asc_threadfence() {}
+
+#define TILEVL_HOST_LAUNCH_BOUND(FUNCTION, THREADS) \
+  static const ::tilevl_host::LaunchBound FUNCTION##_launch_bound(reinterpret_cast<const void*>(&FUNCTION), THREADS);
 
 #define threadIdx (::tilevl_host::thread_index())
 #define blockDim (::tilevl_host::simt_launch.extent)
