@@ -39,6 +39,15 @@ def test_a_store_without_a_flag_after_the_load_is_a_hazard_with_both_lines(rng: 
     assert not given["y"].any()
 
 
+def test_a_template_is_reported_at_the_line_that_calls_it(rng: torch.Generator) -> None:
+    call = "ascend_nd2nz_scatter<16, 16, half, half>((__ubuf__ half*)ub, (__ubuf__ half*)(ub + 4096));"
+    body = f"{load('ub', 'x', 512)}\n{flag('MTE2', 'V')}\n{call}\n{store('y', 'ub + 4096', 512)}"
+    kernel = vector_kernel(_COPY, body, "#include <tl_templates/ascend/nd2nz_copy.h>")
+    (fault,) = _faults(kernel, **_pair(rng, 512))
+    assert fault.kind == "hazard"
+    assert fault.lines == (_line(kernel, "ascend_nd2nz"), _line(kernel, "asc_copy_ub2gm"))
+
+
 @pytest.mark.parametrize("order", ["eager", "lazy", "random"])
 def test_a_load_over_bytes_that_are_still_being_stored_is_found_in_every_order(
     order: str, rng: torch.Generator

@@ -6,7 +6,7 @@
 
 namespace tilevl_host {
 
-Place place_of_code(uint32_t code);
+Place place_of_code(uint32_t code, uint32_t issued);
 
 static const char* const kSpaceNames[kSpaces] = {"global memory", "UB", "L1", "L0A", "L0B", "L0C"};
 static const char* const kCoreNames[kCores] = {"cube core", "vector core 0", "vector core 1"};
@@ -31,7 +31,7 @@ static void hazard(const Memory& memory, uint32_t cell, int other, const Record&
   const char* const mine = access == Access::read ? "read" : "written";
   report("hazard", "%s of %s, bytes %u to %u: %s by %s at %s and %s by %s at %s with no flag, lock or barrier between them",
          kSpaceNames[static_cast<int>(memory.space)], kCoreNames[memory.owner], cell * 32, cell * 32 + 32,
-         other_writes ? "written" : "read", kLaneNames[other % kLanes], place_of_code(record.place).text, mine,
+         other_writes ? "written" : "read", kLaneNames[other % kLanes], place_of_code(record.place, record.issued).text, mine,
          kLaneNames[acting.lane], place(pc).text);
 }
 
@@ -83,6 +83,7 @@ void touch_scratch(Memory& memory, int64_t offset, int64_t bytes, Access access,
   }
   const Clock& now = clock_now();
   const uint32_t code = place_code(pc);
+  const uint32_t issued = place_code(acting.issued);
   const uint32_t last = static_cast<uint32_t>((offset + bytes - 1) / 32);
   if (last >= memory.used) memory.used = last + 1;
   const bool reads = access != Access::write;
@@ -96,8 +97,9 @@ void touch_scratch(Memory& memory, int64_t offset, int64_t bytes, Access access,
     for (int other = 0; other < memory.slots; ++other) {
       const Record& wrote = records[other * 2];
       const Record& read = records[other * 2 + 1];
+      if (!((wrote.mask | read.mask) & mask) || other == slot) continue;
       const int who = memory.agent_of[other];
-      if (other == slot || (who / kLanes == acting.core->index && acting.lane == kScalar && who % kLanes <= kScalarWrites)) continue;
+      if (acting.lane == kScalar && who / kLanes == acting.core->index && who % kLanes <= kScalarWrites) continue;
       if (wrote.mask & mask && wrote.clock > now.at[who]) hazard(memory, cell, who, wrote, true, access, pc);
       if (writes && read.mask & mask && read.clock > now.at[who]) hazard(memory, cell, who, read, false, access, pc);
     }
@@ -107,7 +109,7 @@ void touch_scratch(Memory& memory, int64_t offset, int64_t bytes, Access access,
     any_written |= (memory.written[cell] & mask) != 0;
     if (writes) memory.written[cell] |= mask;
     Record& mine = records[slot * 2 + (writes ? 0 : 1)];
-    mine = {now.at[agent], mine.mask | mask, code};
+    mine = {now.at[agent], mine.mask | mask, code, issued};
   }
   if (reads && !any_written && rule == Unwritten::whole_access) unwritten(memory, offset, pc);
 }
@@ -122,11 +124,11 @@ static void gm_hazard(const Allocation& allocation, int64_t cell, const GmRecord
   if (record.block != static_cast<uint16_t>(acting.core->identity.block)) {
     report("race", "%s, bytes %lld to %lld: %s by block %d at %s and %s by block %d at %s, and nothing orders the blocks", name,
            static_cast<long long>(cell * 32), static_cast<long long>(cell * 32 + 32), other_writes ? "written" : "read", record.block,
-           place_of_code(record.place).text, mine, acting.core->identity.block, place(pc).text);
+           place_of_code(record.place, 0).text, mine, acting.core->identity.block, place(pc).text);
   } else {
     report("hazard", "%s, bytes %lld to %lld: %s by %s of %s at %s and %s by %s at %s with no flag, lock or barrier between them", name,
            static_cast<long long>(cell * 32), static_cast<long long>(cell * 32 + 32), other_writes ? "written" : "read",
-           kLaneNames[record.agent % kLanes], kCoreNames[record.agent / kLanes], place_of_code(record.place).text, mine,
+           kLaneNames[record.agent % kLanes], kCoreNames[record.agent / kLanes], place_of_code(record.place, 0).text, mine,
            kLaneNames[acting.lane], place(pc).text);
   }
 }

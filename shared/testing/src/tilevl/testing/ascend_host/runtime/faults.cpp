@@ -50,27 +50,20 @@ void report(const char* kind, const char* format, ...) {
   if (launch->reports.size() >= kMaxReports) leave_launch();
 }
 
-static uintptr_t load_base() {
-  static const uintptr_t base = [] {
-    Dl_info info;
-    dladdr(reinterpret_cast<void*>(&fault), &info);
-    return reinterpret_cast<uintptr_t>(info.dli_fbase);
-  }();
-  return base;
-}
+const uintptr_t load_base = [] {
+  Dl_info info;
+  dladdr(reinterpret_cast<void*>(&fault), &info);
+  return reinterpret_cast<uintptr_t>(info.dli_fbase);
+}();
 
-// A return address points behind the call; one byte back lies in it.
-uint32_t place_code(const void* address) {
-  return address ? static_cast<uint32_t>(reinterpret_cast<uintptr_t>(address) - load_base() - 1) : 0;
-}
-
-Place place_of_code(uint32_t code) {
+// With the place of the call too: an access inside a template's function has no line of the kernel's own.
+Place place_of_code(uint32_t code, uint32_t issued) {
   Place result;
-  snprintf(result.text, sizeof result.text, "@{%x}", code);
+  snprintf(result.text, sizeof result.text, "@{%x.%x}", code, issued);
   return result;
 }
 
-Place place(const void* address) { return place_of_code(place_code(address)); }
+Place place(const void* address) { return place_of_code(place_code(address), place_code(acting.issued)); }
 Place current_place() { return place(acting.place); }
 
 }  // namespace tilevl_host

@@ -138,7 +138,7 @@ static void wait_now(Core& core, Op& op, Clock& clock) {
 
 void perform(Core& core, Op& op) {
   const Acting before = acting;
-  acting = {&core, op.lane, op.place};
+  acting = {&core, op.lane, op.place, op.place};
   const int agent = core.index * kLanes + op.lane;
   Clock& clock = core.clock[op.lane];
   clock.join(op.issued);
@@ -207,7 +207,7 @@ std::string describe(const Core& core, const Op& op) {
 void check_end(Group& group) {
   for (int index : group.cores) {
     Core& core = group.core[index];
-    acting = {&core, kScalar, nullptr};
+    acting = {&core, kScalar};
     for (int source = 0; source < kLanes; ++source) {
       for (int destination = 0; destination < kLanes; ++destination) {
         for (int id = 0; id < kEventIds; ++id) {

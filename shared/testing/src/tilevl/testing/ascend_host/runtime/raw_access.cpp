@@ -36,7 +36,7 @@ static void touch_raw(const void* address, uint32_t bytes, Access access, const 
     if (reinterpret_cast<uintptr_t>(address) < kLowest) fault("bounds", "address %p, used at %s, is in no memory", address, place(place_code_of).text);
     return;
   }
-  if (reinterpret_cast<uintptr_t>(address) % bytes != 0) {
+  if (reinterpret_cast<uintptr_t>(address) & (bytes - 1)) {
     fault("alignment", "an access of %u bytes at %s must be aligned to its size, got an address that is %u bytes off", bytes,
           place(place_code_of).text, static_cast<unsigned>(reinterpret_cast<uintptr_t>(address) % bytes));
   }

@@ -17,7 +17,7 @@ void scalar_wait(Op op) {
     core.wait_for = std::move(op);
     core.waiting = true;
     fiber_yield();
-    acting = {&core, kScalar, nullptr};
+    acting = {&core, kScalar};
     op = std::move(core.wait_for);
   }
   perform(core, op);
@@ -27,12 +27,12 @@ void after_issue() {
   if (launch->order == Order::lazy) return;
   Core& core = *acting.core;
   fiber_yield();
-  acting = {&core, kScalar, nullptr};
+  acting = {&core, kScalar};
 }
 
 static void body_entry(void* argument) {
   Core& core = *static_cast<Core*>(argument);
-  acting = {&core, kScalar, nullptr};
+  acting = {&core, kScalar};
   launch->entry(launch->arguments);
   core.finished = true;
 }
@@ -42,7 +42,7 @@ static bool body_can_run(Core& core) { return !core.finished && (!core.waiting |
 static void run_body(Core& core) {
   if (!core.body) core.body = fiber_create(body_entry, &core);
   core.waiting = false;
-  acting = {&core, kScalar, nullptr};
+  acting = {&core, kScalar};
   fiber_resume(core.body);
   acting = {};
 }

@@ -42,6 +42,7 @@ struct Record {
   uint32_t clock;
   uint32_t mask;
   uint32_t place;
+  uint32_t issued;  // place of the call, where the access has one of its own
 };
 
 // A scratch memory of one core, in its window.
@@ -204,7 +205,8 @@ extern Launch* launch;
 struct Acting {
   Core* core = nullptr;
   Lane lane = kScalar;
-  const void* place = nullptr;  // set: the place of all its accesses
+  const void* place = nullptr;   // set: the place of all its accesses
+  const void* issued = nullptr;  // place of the call that queued the instruction
 };
 extern Acting acting;
 
@@ -227,7 +229,12 @@ uint8_t* read_scratch(Memory&, int64_t offset, int64_t bytes);   // of the runni
 uint8_t* write_scratch(Memory&, int64_t offset, int64_t bytes);
 const uint8_t* read_gm(const void* address, int64_t bytes);
 uint8_t* write_gm(void* address, int64_t bytes);
-uint32_t place_code(const void* address);
+
+// Of the library. A return address points behind the call; one byte back lies in it.
+extern const uintptr_t load_base;
+inline uint32_t place_code(const void* address) {
+  return address ? static_cast<uint32_t>(reinterpret_cast<uintptr_t>(address) - load_base - 1) : 0;
+}
 
 // pipes.cpp
 void enqueue(Op op, const void* place);

@@ -14,7 +14,7 @@ namespace tilevl_host {
 
 // A place in the generated source, as text for a message: "@{…}", which the Python side turns into "line 57 (`…`)".
 struct Place {
-  char text[24];
+  char text[32];
 };
 Place place(const void* code_address);
 Place current_place();  // of the instruction that runs now, as issued by the kernel
