@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 _SIDE = 16  # rows and columns of a tile of keys
-_QUERIES = 4096  # queries at a time
+_PARTS = 2**16  # products with values that wait for their sum, queries times tiles: 10 MiB where D is 64
 _SUM = 16  # columns beside the values; the first holds ones, the rest keep rows aligned
 _MARGIN = 16.0  # from the level down to the logarithm of the largest sum there can be
 _SPREAD = 40.0  # a query's scores lie so close together that the level suits all of them
@@ -83,10 +83,10 @@ def attend(
     exact = abs(math.frexp(scale)[0]) in (0.0, 0.5)  # a power of two scales a bfloat16 without rounding
     code_at = head_dim if exact else 2 * head_dim
     tiles = _tiles(rows, columns, head_dim, code_at)
-    step = min(_QUERIES, tokens)
-    extended = torch.zeros(step, code_at + 2 * _SIDE + 2, dtype=query.dtype, device=query.device)
-    product = torch.empty(step, head_dim + _SUM, dtype=query.dtype, device=query.device)
-    widened = torch.empty_like(product, dtype=torch.float32)
+    step = min(max(_PARTS // len(tiles), 1), tokens)
+    bands = -(-columns // _SIDE)  # queries come once for each band of tiles, so that few and large copies fill them in
+    extended = torch.zeros(bands, step, code_at + 2 * _SIDE + 2, dtype=query.dtype, device=query.device)
+    parts = torch.empty(len(tiles), step, head_dim + _SUM, dtype=query.dtype, device=query.device)
     left_over = []
     for b in range(batch):
         for n in range(heads):
@@ -96,20 +96,21 @@ def attend(
             reach = torch.linalg.vector_norm(k_float - mean, dim=1).amax()
             for s in range(0, tokens, step):
                 block = slice(s, min(s + step, tokens))
-                count = block.stop - s
-                x, o = extended[:count], product[:count]
+                x, products = extended[:, : block.stop - s], parts[:, : block.stop - s]
                 q = query[b, n, block].float().mul_(scale)
                 h, w = _clamped(rel_h[b, n, block]), _clamped(rel_w[b, n, block])
                 _fill(x, q, h, w, mean, reach, exact)
-                total = torch.zeros(count, head_dim + _SUM, dtype=torch.float32, device=query.device)
-                for tile in tiles:
-                    if tile.columns.start == 0:
+                for band in range(bands):
+                    _put(x[band], code_at + _SIDE, w[:, band * _SIDE : (band + 1) * _SIDE])
+                for i, tile in enumerate(tiles):
+                    band = i % bands
+                    if band == 0:
                         _put(x, code_at, h[:, tile.rows])
-                    _put(x, code_at + _SIDE, w[:, tile.columns])
                     _put_keys(tile.codes, k[tile.rows, tile.columns], code_at // head_dim)
                     _put_keys(tile.values, v[tile.rows, tile.columns], 1)
-                    p = torch.ops.mkldnn._linear_pointwise.default(x, tile.codes, None, "sigmoid", [], "")
-                    total.add_(widened[:count].copy_(torch.mm(p, tile.values, out=o)))
+                    p = torch.ops.mkldnn._linear_pointwise.default(x[band], tile.codes, None, "sigmoid", [], "")
+                    torch.mm(p, tile.values, out=products[i])
+                total = products.sum(0, dtype=torch.float32)
                 least, most = total[:, head_dim].aminmax()
                 if least > _LEAST and most < _MOST:  # false for NaN
                     torch.div(total[:, :head_dim], total[:, head_dim, None], out=out[b, n, block])
@@ -130,19 +131,19 @@ def _fill(x: Tensor, q: Tensor, h: Tensor, w: Tensor, mean: Tensor, reach: Tenso
     Where that leaves a wide range, the level comes down by half of what is too much.
     """
     head_dim = q.shape[1]
-    x[:, :head_dim].copy_(q)
+    x[..., :head_dim].copy_(q)
     if not exact:
-        x[:, head_dim : 2 * head_dim].copy_(q - x[:, :head_dim])
+        x[..., head_dim : 2 * head_dim].copy_(q - x[0, :, :head_dim])
     spread = torch.linalg.vector_norm(q, dim=1).mul_(reach)
     level = torch.minimum(spread, (spread + _SPREAD) / 2).addmv_(q, mean).add_(h.amax(1)).add_(w.amax(1))
     level.add_(_MARGIN + math.log(h.shape[1] * w.shape[1]))
     level.masked_fill_(level < _LOWEST / 2, torch.nan)  # no key at all: not for this way
-    x[:, -2].copy_(level.neg_())
-    x[:, -1].copy_(level.sub_(x[:, -2]))
+    x[..., -2].copy_(level.neg_())
+    x[..., -1].copy_(level.sub_(x[0, :, -2]))
 
 
 def _put(x: Tensor, at: int, columns: Tensor) -> None:
-    x[:, at : at + columns.shape[1]].copy_(columns)
+    x[..., at : at + columns.shape[1]].copy_(columns)
 
 
 def _put_keys(rows: Tensor, keys: Tensor, times: int) -> None:
