@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from register_program import require_tools
 
 from tilevl.testing import ascend_host
+
+from .register_program import require_tools
 
 _BYTES = 16384
 

@@ -11,10 +11,11 @@ import number_formats
 import numpy as np
 import pytest
 import torch
-from number_formats import BF16, E4M3, E5M2, FP16, Format, float32_probes
 from numpy.typing import NDArray
 
 from tilevl.testing.ascend_host import compiler
+
+from .number_formats import BF16, E4M3, E5M2, FP16, Format, float32_probes
 
 _ROUNDINGS = ("even", "away", "floor", "ceil", "zero", "odd_ties", "odd_sticky")
 _FORMATS = {"fp16": FP16, "bf16": BF16, "e4m3": E4M3, "e5m2": E5M2}

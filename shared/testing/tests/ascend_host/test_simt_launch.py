@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from simt_program import SimtPrograms
 
 from tilevl.testing.ascend_host import KernelFaultError
+
+from .simt_program import SimtPrograms
 
 _BODIES = {
     "index": "OUT(int32_t)[THREAD] = int32_t(threadIdx.x) + 100 * int32_t(threadIdx.y) + 10000 * int32_t(threadIdx.z);",

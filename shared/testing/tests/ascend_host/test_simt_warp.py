@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from simt_program import SimtPrograms
 
 from tilevl.testing.ascend_host import KernelFaultError
+
+from .simt_program import SimtPrograms
 
 _SHUFFLED = {"int32_t": "i4", "uint32_t": "u4", "int64_t": "i8", "uint64_t": "u8", "float": "f4", "half": "f2"}
 _ALL_REDUCE = {

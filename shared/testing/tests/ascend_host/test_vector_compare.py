@@ -6,7 +6,8 @@ import operator
 
 import numpy as np
 import pytest
-from register_program import RegisterPrograms, bits_of
+
+from .register_program import RegisterPrograms, bits_of
 
 _TYPES = {"float": "f4", "half": "f2", "int8_t": "i1", "uint16_t": "u2", "int32_t": "i4", "uint32_t": "u4"}
 _RELATIONS = {

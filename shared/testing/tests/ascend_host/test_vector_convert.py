@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from number_formats import BF16, E4M3, E5M2, FP16, Format, float32_probes
 from numpy.typing import NDArray
-from register_program import RegisterPrograms, bits_of
 
 from tilevl.testing import ascend_host
+
+from .number_formats import BF16, E4M3, E5M2, FP16, Format, float32_probes
+from .register_program import RegisterPrograms, bits_of
 
 _DTYPES = {
     "float": "f4", "half": "f2", "bfloat16_t": "u2", "float8_e4m3_t": "u1", "float8_e5m2_t": "u1", "int8_t": "i1",

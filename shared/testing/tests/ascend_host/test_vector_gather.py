@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from register_program import RegisterPrograms, bits_of
 
 from tilevl.testing.ascend_host import KernelFaultError
+
+from .register_program import RegisterPrograms, bits_of
 
 _BODIES = {
     "b32": "D(simd_inst::vgather2(MEMORY(float), A(uint32_t), M));",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from register_program import RegisterPrograms, bits_of
 
 from tilevl.testing.ascend_host import KernelFaultError
+
+from .register_program import RegisterPrograms, bits_of
 
 _TYPES = {"uint8_t": "u1", "int16_t": "i2", "half": "f2", "float": "f4", "uint32_t": "u4"}
 _LOADS = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from register_program import RegisterPrograms, bits_of
+
+from .register_program import RegisterPrograms, bits_of
 
 _WIDTHS = {"b8": 1, "b16": 2, "b32": 4}
 _COUNTS = (1, 2, 3, 4, 8, 16, 32, 64, 128)

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from register_program import require_tools
-from simt_program import SimtPrograms
 
 from tilevl.testing import ascend_host
 from tilevl.testing.ascend_host.vector_options import VECTOR_OPTIONS
+
+from .register_program import require_tools
+from .simt_program import SimtPrograms
 
 _FOLDER = Path(ascend_host.__file__).parent
 

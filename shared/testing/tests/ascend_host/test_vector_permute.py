@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from register_program import RegisterPrograms, bits_of
+
+from .register_program import RegisterPrograms, bits_of
 
 _TYPES = {"uint8_t": "u1", "half": "u2", "float": "u4", "int64_t": "u8"}
 _NARROW = {"int32_t": ("i4", "u2"), "uint16_t": ("u2", "u1")}

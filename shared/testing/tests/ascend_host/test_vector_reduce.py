@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from register_program import RegisterPrograms, bits_of
+
+from .register_program import RegisterPrograms, bits_of
 
 _TYPES = {"float": "f4", "half": "f2", "int16_t": "i2", "uint16_t": "u2", "int32_t": "i4", "uint32_t": "u4"}
 _SUMS = {"float": "f4", "half": "f2", "int16_t": "i4", "uint16_t": "u4", "int32_t": "i4", "uint32_t": "u4"}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from register_program import RegisterPrograms, require_tools
 
 from tilevl.testing import ascend_host
+
+from .register_program import RegisterPrograms, require_tools
 
 # The names of the vector and SIMT groups that TileLang can emit, and the compiler's own ones.
 _NAMES = """

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from register_program import require_tools
 
 from tilevl.testing import ascend_host
+
+from .register_program import require_tools
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from register_program import RegisterPrograms, bits_of
+
+from .register_program import RegisterPrograms, bits_of
 
 _ALL = bits_of(np.ones(64, bool), 4)
 _SUBNORMAL = np.float32(1e-40)
