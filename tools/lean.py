@@ -28,20 +28,36 @@ _LIST = (
 )
 
 
-def install(op: tree.Package) -> Path:
-    """The Python of a new environment with torch and, from the wheelhouse, the op with what it requires."""
+def torch_alone() -> list[Path]:
+    """Where torch and nothing else is installed: an environment that all ops share, or the machine's Python."""
+    if stack.uses_system():
+        return environments.sites_of(stack.machine_python())
+    constraints = stack.CONSTRAINTS.read_text(encoding="utf-8")
+    wanted = next(line for line in tree.find("core").requirements if tree.distribution_in(line) == "torch")
 
     def fill(python: Path) -> None:
-        if not stack.uses_system():
-            others = [line for line in {*op.requirements, *tree.find("core").requirements} if "tilevl-" not in line]
-            environments.pip_install(python, "--constraint", str(stack.CONSTRAINTS), *sorted(others))
+        print("Installing torch into .nox/lean-torch (once)", file=sys.stderr, flush=True)
+        environments.pip_install(python, "--constraint", str(stack.CONSTRAINTS), wanted)
+
+    return environments.sites_of(
+        str(environments.make(stack.PLACE / "lean-torch", environments.digest(constraints, wanted), fill))
+    )
+
+
+def install(op: tree.Package) -> Path:
+    """The Python of an environment with torch and, from the wheelhouse, the op with what it requires."""
+
+    def fill(python: Path) -> None:
+        others = [line for line in {*op.requirements, *tree.find("core").requirements} if "tilevl-" not in line]
+        pins = () if stack.uses_system() else ("--constraint", str(stack.CONSTRAINTS))
+        environments.pip_install(python, *pins, *sorted(others))
         wanted = f"{op.distribution}=={op.version}"
         environments.pip_install(python, "--no-index", "--find-links", str(WHEELHOUSE), wanted)
 
     folder = stack.PLACE / f"lean-{op.name}"
-    over = environments.sites_of(stack.machine_python()) if stack.uses_system() else []
+    over = torch_alone()
     built = "".join(f"{path.name}{path.stat().st_mtime_ns}" for path in sorted(WHEELHOUSE.glob("*.whl")))
-    return environments.make(folder, environments.digest(built, *map(str, over)), fill, over=over)
+    return environments.make(folder, environments.digest(built, *map(str, over)), fill, over=over, with_pip=False)
 
 
 def strangers(op: tree.Package, installed: dict[str, str]) -> list[str]:
