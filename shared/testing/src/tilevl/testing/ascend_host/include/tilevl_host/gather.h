@@ -29,12 +29,12 @@ TILEVL_HOST_INLINE void gather_lane(Dst& lane, const T* from) {
   }
 }
 
-template <typename T, lane_index I>
+template <typename T, std::unsigned_integral I>
 TILEVL_HOST_REGISTER_OP void gather_register(vector_register<T>& dst, const vector_register<T>& src,
                                              const vector_register<I>& index) {
-  static_assert(sizeof(I) <= sizeof(T) || sizeof(T) == 1, "asc_gather: the index must be no wider than the data");
+  static_assert(sizeof(I) == sizeof(T), "asc_gather: indices must be as wide as the data");
   vector_register<T> result;
-  for (int i = 0; i < result.lanes && i < index.lanes; ++i) result.lane[i] = src.lane[index.lane[i] % result.lanes];
+  for (int i = 0; i < result.lanes; ++i) result.lane[i] = src.lane[index.lane[i] % result.lanes];
   dst = result;
 }
 
@@ -78,20 +78,11 @@ TILEVL_HOST_INLINE void asc_gather(tilevl_host::vector_register<Dst>& dst, T* ba
 }
 
 // dst[i] = src[index[i] mod lanes], in all lanes.
-template <typename T, tilevl_host::lane_index I>
-TILEVL_HOST_INLINE void asc_gather(tilevl_host::vector_register<T>& dst, const tilevl_host::vector_register<T>& src,
-                                   const tilevl_host::vector_register<I>& index) {
+template <typename T, std::unsigned_integral I>
+inline void asc_gather(tilevl_host::vector_register<T>& dst, const tilevl_host::vector_register<T>& src,
+                       const tilevl_host::vector_register<I>& index) {
   tilevl_host::count_vector(tilevl_host::Vector::permute);
   tilevl_host::gather_register(dst, src, index);
-}
-template <typename T>
-  requires(sizeof(T) == 1)
-TILEVL_HOST_INLINE void asc_gather(tilevl_host::vector_register<T>& dst, const tilevl_host::vector_register<T>& src,
-                                   const vector_u8& index) {
-  tilevl_host::count_vector(tilevl_host::Vector::permute);
-  tilevl_host::vector_register<T> result;
-  for (int i = 0; i < result.lanes; ++i) result.lane[i] = src.lane[index.lane[i]];
-  dst = result;
 }
 
 // Eight blocks; lanes 0 to 7 of the index hold byte offsets, the mask's first eight 32-bit lanes choose the blocks.

@@ -1,6 +1,8 @@
 // What the lanes of a warp do together: shuffles, reductions, ballots, synchronisation.
 #pragma once
 
+#include <concepts>
+
 #include "tilevl_host/simt.h"
 
 namespace tilevl_host {
@@ -158,7 +160,8 @@ TILEVL_HOST_WARP_REDUCE(asc_reduce_max, WarpExtreme<true>)
 TILEVL_HOST_WARP_REDUCE(asc_reduce_min, WarpExtreme<false>)
 #undef TILEVL_HOST_WARP_REDUCE
 
-TILEVL_HOST_INLINE uint32_t asc_ballot(int32_t predicate) {
+template <std::integral P>
+TILEVL_HOST_INLINE uint32_t asc_ballot(P predicate) {
   return static_cast<uint32_t>(tilevl_host::join_warp(tilevl_host::evaluate_ballot, predicate != 0, 0, 32));
 }
 TILEVL_HOST_INLINE uint32_t asc_activemask() {
