@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from simt_program import SimtPrograms
 
 from tilevl.testing.ascend_host import KernelFaultError
+
+from .simt_program import SimtPrograms
 
 _FUNCTIONS = {
     "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "exp": np.exp, "exp2": np.exp2, "exp10": lambda x: 10.0**x,
@@ -56,6 +57,14 @@ _BODIES = {
         "  uint16_t bits = tl::detail::cast_bfloat162_to_fp8_e5m2x2(b);\n  OUT(uint16_t)[THREAD] = bits;"
     ),
     "mixed": "OUT(float)[THREAD] = IN(half)[THREAD] * 0.1f + 2 * IN(half)[THREAD];",
+    "relations": (
+        "half h = IN(half)[THREAD];\n  bfloat16_t b = IN(bfloat16_t)[THREAD + 64];\n"
+        "  OUT(int32_t)[THREAD] = (h < 1) + 2 * (0.5f < h) + 4 * (h == -1.0f) + 8 * (b >= 0)\n"
+        "    + 16 * (b != bfloat16_t(2.0f)) + 32 * (-h > h) + 64 * (h != h);"
+    ),
+    "wrapped": (
+        "half h = IN(half)[THREAD];\n  h += 1;\n  h *= half(3.0f);\n  h -= 0.5f;\n  h /= 2;\n  OUT(half)[THREAD] = h;"
+    ),
     "uniform": (
         "tl::AscendPhiloxState state;\n  tl::philox_init(&state, 42, THREAD, 0);\n"
         "  OUT(float)[THREAD] = tl::philox_rand_uniform(&state);"
@@ -137,6 +146,19 @@ def test_conversions_round_to_nearest_even(programs: SimtPrograms, generator: np
     small = given[4:68].astype("f2") / 8
     exact = small.astype("f4") * np.float32(0.1) + (2 * small).astype("f4")
     assert (programs.run("mixed", small, dtype="f4")[:64] == exact).all()
+
+
+def test_halves_compare_and_accumulate_like_numbers(programs: SimtPrograms, generator: np.random.Generator) -> None:
+    h = generator.choice(np.array([-1, -0.0, 0.5, 0.75, 1, 2, np.inf, np.nan], "f2"), 64)
+    b = torch.from_numpy(generator.choice(np.array([-2, -0.0, 2, 3], "f4"), 64)).bfloat16()
+    x = b.float().numpy()
+    given = np.concatenate([h.view("i2"), b.view(torch.int16).numpy()])
+    expected = (h < 1) + 2 * (h > 0.5) + 4 * (h == -1) + 8 * (x >= 0) + 16 * (x != 2) + 32 * (-h > h) + 64 * np.isnan(h)
+    assert (programs.run("relations", given)[:64] == expected).all()
+    start = generator.normal(size=64).astype("f2")
+    tripled = ((start + np.float16(1)) * np.float16(3)).astype("f4") - np.float32(0.5)
+    got = programs.run("wrapped", start, dtype="f2")[:64]
+    assert (got == tripled.astype("f2") / np.float16(2)).all()
 
 
 @pytest.mark.parametrize(
