@@ -7,7 +7,6 @@ import subprocess
 from fractions import Fraction
 from pathlib import Path
 
-import number_formats
 import numpy as np
 import pytest
 import torch
@@ -241,4 +240,4 @@ def test_wide_integers_round_to_float32_without_a_detour(library: ctypes.CDLL, g
 
 def test_the_oracle_agrees_with_numpy_on_float16() -> None:
     codes = np.arange(2**16, dtype=np.uint16)
-    assert _same_bits(number_formats.FP16.values(), codes.view(np.float16).astype(np.float64))
+    assert _same_bits(FP16.values(), codes.view(np.float16).astype(np.float64))

@@ -11,9 +11,10 @@ import importlib.util
 import shutil
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -61,22 +62,26 @@ def selected_targets(config: pytest.Config, folder: Path) -> list[str]:
     return [name for name in targets.TARGETS if name in wanted]
 
 
+_ROWS: dict[str, Callable[[Any], list[Any]]] = {
+    "case": lambda suite: list(suite.cases),
+    "traced_case": lambda suite: [case for case in suite.cases if case.traced],
+    "refusal": lambda suite: list(suite.refusals),
+    "metadata_refusal": lambda suite: [refusal for refusal in suite.refusals if not refusal.data],
+    "data_refusal": lambda suite: [refusal for refusal in suite.refusals if refusal.data],
+}
+"""The fixtures of a standard suite, and the rows that each takes."""
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One run per target for tests that use a target, one per case or refusal for those of a standard suite."""
     if "target" in metafunc.fixturenames:
         names = selected_targets(metafunc.config, Path(metafunc.definition.path).parent)
         metafunc.parametrize("target", names, indirect=True, scope="session")
     suite = metafunc.cls
-    for fixture, listed in (
-        ("case", lambda: suite.cases),
-        ("traced_case", lambda: [case for case in suite.cases if case.traced]),
-        ("refusal", lambda: suite.refusals),
-        ("metadata_refusal", lambda: [refusal for refusal in suite.refusals if not refusal.data]),
-        ("data_refusal", lambda: [refusal for refusal in suite.refusals if refusal.data]),
-    ):
-        if suite is not None and fixture in metafunc.fixturenames and hasattr(suite, "cases"):
-            rows = listed()
-            metafunc.parametrize(fixture, rows, ids=[row.name for row in rows])
+    if hasattr(suite, "cases"):
+        for fixture in _ROWS.keys() & set(metafunc.fixturenames):
+            rows = _ROWS[fixture](suite) or [None]  # left out below, where an op has no such rows
+            metafunc.parametrize(fixture, rows, ids=[row.name if row else "none" for row in rows])
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -86,15 +91,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what has no meaning on a target: by the marker ``targets``, or by ``Case.targets``."""
-    out = [item for item in items if _meaningless(item)]
+    """Leaves out what has no meaning: on a target, by the marker ``targets`` or ``Case.targets``, or for an op."""
+    out = {item: None for item in items if _meaningless(item)}
     if out:
-        config.hook.pytest_deselected(items=out)
+        config.hook.pytest_deselected(items=list(out))
         items[:] = [item for item in items if item not in out]
 
 
 def _meaningless(item: pytest.Item) -> bool:
     params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    if any(name in _ROWS and row is None for name, row in params.items()):
+        return True
     if "target" not in params:
         return False
     marker = item.get_closest_marker("targets")
