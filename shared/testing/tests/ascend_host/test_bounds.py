@@ -59,6 +59,12 @@ def test_an_address_far_from_every_memory_ends_the_launch_and_not_the_process(ad
     assert not y.any()
 
 
+def test_a_stack_that_a_function_outgrows_ends_the_launch() -> None:
+    function, call = _simt("volatile char big[1 << 20];\nbig[0] = 1;\ny[0] = big[0];")
+    kernel = vector_kernel("__gm__ float* x, __gm__ float* y", call.replace("dim3(32)", "dim3(1)"), function)
+    assert _fault(kernel, x=torch.ones(4), y=torch.zeros(4)).kind == "bounds"
+
+
 def test_a_write_behind_a_tensor_touches_nothing() -> None:
     backing = torch.zeros(64)
     kernel = vector_kernel("__gm__ float* y", "for (int i = 0; i < 8; ++i) y[i] = 1;\ny[8] = 1;")

@@ -36,6 +36,7 @@ _KERNEL_FLAGS = (
     *_COMMON_FLAGS,
     "-O1",
     "-w",
+    "-fstack-clash-protection",  # a large frame meets the end of its stack
     "-fsanitize=thread",
     "--param",
     "tsan-instrument-func-entry-exit=0",

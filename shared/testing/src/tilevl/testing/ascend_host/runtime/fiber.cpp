@@ -15,6 +15,7 @@
 namespace tilevl_host {
 
 constexpr size_t kStackBytes = 128 * 1024;
+constexpr size_t kGuardBytes = 4096;
 constexpr size_t kKept = 8;  // stacks that stay for the next launch
 
 struct Fiber {
@@ -77,6 +78,7 @@ Fiber* fiber_create(void (*entry)(void*), void* argument) {
   if (pool.empty()) {
     void* stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (stack == MAP_FAILED) fault("memory", "no memory for the stack of another thread of the kernel");
+    mprotect(stack, kGuardBytes, PROT_NONE);  // where a stack that grows too far ends
     pool.push_back(new Fiber);
     pool.back()->stack = static_cast<uint8_t*>(stack);
     all.push_back(pool.back());

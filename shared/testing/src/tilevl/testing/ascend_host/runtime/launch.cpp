@@ -128,7 +128,11 @@ class Watch {
   Watch() {
     struct sigaction mine {};
     mine.sa_sigaction = on_bad_address;
-    mine.sa_flags = SA_SIGINFO | SA_NODEFER;
+    mine.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;  // the fault may be that a stack has ended
+    stack_t own{};
+    own.ss_sp = stack_;
+    own.ss_size = sizeof stack_;
+    sigaltstack(&own, &stack_before_);
     sigemptyset(&mine.sa_mask);
     sigaction(SIGSEGV, &mine, &handlers_before[0]);
     sigaction(SIGBUS, &mine, &handlers_before[1]);
@@ -138,7 +142,12 @@ class Watch {
     launching = false;
     sigaction(SIGSEGV, &handlers_before[0], nullptr);
     sigaction(SIGBUS, &handlers_before[1], nullptr);
+    sigaltstack(&stack_before_, nullptr);
   }
+
+ private:
+  char stack_[64 * 1024];
+  stack_t stack_before_{};
 };
 
 // A fault comes back here, wherever it happened. No object with a destructor may live in this frame.
