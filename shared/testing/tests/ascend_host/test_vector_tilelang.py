@@ -16,7 +16,7 @@ from .register_program import require_tools
 @pytest.fixture
 def written() -> Any:
     require_tools()
-    return import_module("tilelang_vector_programs")
+    return import_module(".tilelang_vector_programs", __package__)
 
 
 def test_a_softmax_row_by_row(written: Any, rng: torch.Generator) -> None:
