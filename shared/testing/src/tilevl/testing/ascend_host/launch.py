@@ -98,7 +98,8 @@ def _check_tensor(kernel: str, parameter: Parameter, value: Any) -> torch.Tensor
     expected = _TENSOR_TYPES.get(parameter.type)
     if expected is None:
         raise TypeError(f"{kernel}: {parameter.name} has elements of type {parameter.type}, which no tensor has")
-    if value.dtype != expected:
+    as_bytes = value.dtype == torch.bool and expected == torch.int8  # TileLang declares bool tensors so
+    if value.dtype != expected and not as_bytes:
         raise TypeError(f"{kernel}: {parameter.name} must be of dtype {expected}, got {value.dtype}")
     if value.device.type != "cpu" or value.layout != torch.strided:
         raise ValueError(
