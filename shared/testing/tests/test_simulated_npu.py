@@ -17,7 +17,7 @@ from tilevl.testing.require import skip_unless
 
 _START = """\
 import torch
-from tilevl.testing.simulated_npu import host_tensor, simulated_npu
+from tilevl.testing.simulated_npu import simulated_npu
 npu = simulated_npu()
 """
 
@@ -62,7 +62,7 @@ assert "npu:0" in repr(a) and bool((a == a).all())
 """,
     "memory_goes_when_its_last_view_goes": """\
 import gc
-from tilevl.testing import simulated_npu as module
+from tilevl.testing import simulated_memory as module
 view = torch.zeros(100, device="npu")[10:20]
 others = [torch.zeros(10, device="npu") for _ in range(20)]
 del others

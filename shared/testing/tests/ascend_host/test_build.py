@@ -136,6 +136,12 @@ def test_wrong_calls_are_refused(given: dict[str, object], error: type[Exception
     assert text in str(caught.value) and "argument" not in str(caught.value)
 
 
+def test_bool_tensors_are_bytes() -> None:
+    x, y = torch.tensor([True, False, True]), torch.zeros(3, dtype=torch.bool)
+    vector_kernel("__gm__ int8_t* x, __gm__ int8_t* y", "for (int i = 0; i < 3; ++i) y[i] = !x[i];")(1, x=x, y=y)
+    assert torch.equal(y, ~x)
+
+
 @pytest.mark.parametrize("grid", [0, -1, 65536])
 def test_a_grid_out_of_range_is_refused(grid: int) -> None:
     with pytest.raises(ValueError, match="grid must be 1 to 65535"):

@@ -4,41 +4,30 @@
 tensors take the way they take on a machine with torch_npu, through dispatcher, registration and kernel cache, to the
 launch of a kernel, which runs on ``tilevl.testing.ascend_host``. Nothing here happens by import, nor beside an
 installed torch_npu.
-
-A backend in Python can't give its tensors storage of its own: their storages are empty shells that carry the size, and
-the bytes lie in a table by storage. Tensors that share a storage share memory, as elsewhere.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import math
-import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import backend_registration
-from torch.utils._pytree import tree_map
 
 from tilevl.core import ascend
 from tilevl.core.environment import gate
 from tilevl.testing import ascend_host
 from tilevl.testing.ascend_host import ASCEND_950DT, Chip, Counters
 from tilevl.testing.simulated_launch import named_arguments
+from tilevl.testing.simulated_memory import host_tensor, register_kernels
 
 _KEPT_LAUNCHES = 1024
-_UNINITIALISED = 0x7F  # a large number in every dtype, so that reading what nobody wrote shows
 
-_host_kernels = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
-_lock = threading.Lock()
-_memory: dict[int, tuple[StorageWeakRef, torch.UntypedStorage]] = {}
-_libraries: list[torch.library.Library] = []
 _active: SimulatedNpu | None = None
 
 
@@ -164,16 +153,6 @@ class SimulatedNpu:
         return False
 
 
-def host_tensor(value: Any) -> Any:
-    """The CPU tensor over the same bytes as a tensor of the simulated device; anything else as it is."""
-    if not isinstance(value, torch.Tensor) or value.device.type != "npu":
-        return value
-    with _lock:
-        _, memory = _memory[value.untyped_storage()._cdata]
-    empty = torch.empty(0, dtype=value.dtype)
-    return empty.set_(memory, value.storage_offset(), value.shape, value.stride())
-
-
 def simulated_npu(chip: Chip = ASCEND_950DT) -> SimulatedNpu:
     """Makes ``npu`` a device of this process, until it ends; a second call returns what is there.
 
@@ -196,125 +175,8 @@ def simulated_npu(chip: Chip = ASCEND_950DT) -> SimulatedNpu:
         raise RuntimeError(f"simulated_npu: PyTorch's place for a backend must be free, got {other!r} in it")
     npu = SimulatedNpu(chip)
     backend_registration._setup_privateuseone_for_python_backend("npu", backend_module=npu)
-    _register_kernels()
+    register_kernels()
     gate._passed.add("ascend")  # the checks ask for CANN and a driver, which the host model does without
     ascend.set_compiler(npu.launch_of)
     _active = npu
     return npu
-
-
-def _new_tensor(size: Sequence[int], stride: Sequence[int] | None, dtype: torch.dtype) -> torch.Tensor:
-    """An uninitialised tensor with memory."""
-    span = math.prod(size)
-    if span and stride is not None:
-        span = 1 + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
-    tensor: torch.Tensor = torch._C._acc.create_empty_tensor((0,), dtype)
-    _give_memory(tensor, span)
-    strides = torch.empty(size, device="meta").stride() if stride is None else stride
-    torch.ops.aten.as_strided_.default(tensor, list(size), list(strides), 0)
-    return tensor
-
-
-def _give_memory(tensor: torch.Tensor, elements: int) -> None:
-    """Resizes a tensor to one row of elements and puts uninitialised memory behind its storage."""
-    torch.ops.aten.resize_.default.redispatch(
-        _host_kernels, tensor, [elements]
-    )  # gives the storage its size, not bytes
-    memory = torch.full((elements * tensor.element_size(),), _UNINITIALISED, dtype=torch.uint8).untyped_storage()
-    storage = tensor.untyped_storage()
-    with _lock:
-        for key in [key for key, (reference, _) in _memory.items() if reference.expired()]:
-            del _memory[key]
-        _memory[storage._cdata] = (StorageWeakRef(storage), memory)  # a live reference, so no address comes twice
-
-
-def _to_npu(value: torch.Tensor) -> torch.Tensor:
-    result = _new_tensor(value.shape, value.stride(), value.dtype)
-    host_tensor(result).copy_(value)
-    return result
-
-
-def _alias(tensor: torch.Tensor, size: Sequence[int], stride: Sequence[int], offset: int) -> torch.Tensor:
-    view = tensor.data  # keeps the device, which a view made by the CPU's kernels would not
-    torch.ops.aten.as_strided_.default(view, list(size), list(stride), offset)
-    return view
-
-
-def _dtype(dtype: torch.dtype | None) -> torch.dtype:
-    return torch.get_default_dtype() if dtype is None else dtype
-
-
-def _empty(size: Sequence[int], dtype: torch.dtype | None = None, *rest: Any, **kwargs: Any) -> torch.Tensor:
-    memory_format = kwargs.get("memory_format") or torch.contiguous_format
-    like = torch.empty(size, device="meta", memory_format=memory_format)
-    return _new_tensor(size, like.stride(), _dtype(dtype))
-
-
-def _empty_strided(
-    size: Sequence[int], stride: Sequence[int], dtype: torch.dtype | None = None, **kwargs: Any
-) -> torch.Tensor:
-    return _new_tensor(size, stride, _dtype(dtype))
-
-
-def _as_strided(
-    tensor: torch.Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
-) -> torch.Tensor:
-    offset = int(tensor.storage_offset()) if storage_offset is None else storage_offset
-    return _alias(tensor, size, stride, offset)
-
-
-def _view(tensor: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
-    view = host_tensor(tensor).view(size)
-    return _alias(tensor, view.shape, view.stride(), view.storage_offset())
-
-
-def _copy(destination: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-    host_tensor(destination).copy_(host_tensor(source))
-    return destination
-
-
-def _on_host(op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
-    """Any other op of PyTorch: computed on the host, over the same bytes where it writes."""
-    if op.namespace not in ("aten", "prims"):
-        raise NotImplementedError(f"{op}: has no kernel for the simulated NPU")
-    hosts: list[tuple[torch.Tensor, torch.Tensor]] = []
-
-    def down(value: Any) -> Any:
-        if isinstance(value, torch.Tensor) and value.device.type == "npu":
-            hosts.append((host_tensor(value), value))
-            return hosts[-1][0]
-        return torch.device("cpu") if isinstance(value, torch.device) and value.type == "npu" else value
-
-    def up(value: Any) -> Any:
-        if not isinstance(value, torch.Tensor):
-            return value
-        for host, original in hosts:
-            if value is host:
-                return original
-        return _to_npu(value)
-
-    result = op(*tree_map(down, args), **tree_map(down, kwargs))
-    for host, original in hosts:
-        if host.shape != original.shape:  # an output that the op resized
-            _give_memory(original, host.numel())
-            torch.ops.aten.as_strided_.default(original, host.shape, host.stride(), 0)
-            host_tensor(original).copy_(host)
-    return tree_map(up, result)
-
-
-def _register_kernels() -> None:
-    aten = torch.library.Library("aten", "IMPL")
-    for name, kernel in (
-        ("empty.memory_format", _empty),
-        ("empty_strided", _empty_strided),
-        ("as_strided", _as_strided),
-        ("view", _view),
-        ("_reshape_alias", lambda tensor, size, stride: _as_strided(tensor, size, stride)),
-        ("alias", lambda tensor: tensor.data),
-        ("detach", lambda tensor: tensor.data),
-        ("copy_", _copy),
-    ):
-        aten.impl(name, kernel, "PrivateUse1")
-    others = torch.library.Library("_", "IMPL")
-    others.fallback(_on_host, "PrivateUse1")
-    _libraries.extend((aten, others))  # a library that is collected takes its kernels along
