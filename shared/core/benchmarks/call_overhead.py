@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from tilevl.core import schemas
 from tilevl.testing.benchmark import Row, interleaved, options, report
 
 CLIP_MEAN, CLIP_STD = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
@@ -51,7 +52,10 @@ def through_custom_op(package: str, overload: torch._ops.OpOverload) -> Callable
     build = import_module(f"{package}.kernels.cpu").build
     kernels: dict[Any, Any] = {}
 
+    defaults = schemas.defaults(overload._schema)
+
     def function(*args: Any) -> torch.Tensor | None:
+        args += defaults[len(args) :]
         output = contract.check(*args)
         contract.check_data(*args)
         key = contract.specialise(*args)
