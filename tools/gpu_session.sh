@@ -21,7 +21,7 @@ for stage in "$@"; do
     build) python3 tools/build_cuda.py $ops ;;
     test)
       for op in $ops; do
-        TILEVL_REQUIRE=cuda "${suite[@]}" -n "$workers" --target cuda "packages/$op" >"$out/test-$op.txt" 2>&1 &
+        TILEVL_REQUIRE=cuda "${suite[@]}" -n "$workers" --target cuda -k "${CHOSEN:-test}" "packages/$op" >"$out/test-$op.txt" 2>&1 &
       done
       TILEVL_REQUIRE=cuda "${suite[@]}" shared/core/tests/test_cuda.py >"$out/test-core.txt" 2>&1 &
       wait
@@ -42,7 +42,7 @@ for stage in "$@"; do
         for op in $ops; do
           PYTORCH_NO_CUDA_MEMORY_CACHING=1 timeout "${LIMIT:-150}" compute-sanitizer --tool "$tool" --kernel-regex \
             "kns=_kernel" --log-file "$out/$tool-$op.txt" "${suite[@]}" --target cuda "packages/$op/tests" \
-            -k "${CHOSEN:-result_is_the_oracle or out_of_range or leave_the_pixels or outside_of_all or any_alignment}" \
+            -k "${SANITIZED:-result_is_the_oracle or out_of_range or leave_the_pixels or outside_of_all or any_alignment}" \
             >"$out/$tool-$op-pytest.txt" 2>&1 &
         done
         wait

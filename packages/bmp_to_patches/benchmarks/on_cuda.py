@@ -75,7 +75,7 @@ def small(shape: str, bandwidth: float, rounds: int) -> list[Row]:
     """What counts is what any kernel costs."""
     inputs = Inputs(*SMALL[shape])
     calls = {"empty kernel": empty_kernel, "bmp_to_patches": inputs.own}
-    times = replayed({name: [call] for name, call in calls.items()}, rounds=rounds, repeat=50)
+    times = replayed({name: [call] for name, call in calls.items()}, rounds=4 * rounds)
     times["limit"] = inputs.bytes / bandwidth * 1e6
     rows = [
         Row(shape, f"{name}, replay", time, f"{time / times['empty kernel']:.2f} of an empty kernel")

@@ -154,7 +154,8 @@ def test_a_hostile_crop_is_refused_or_read_within_bounds(crop: tuple[int, ...], 
     assert guarded.changed_bytes() == []
 
 
-def test_int64_ends_are_no_way_around_the_bounds(device: torch.device) -> None:
+def test_int64_ends_are_no_way_around_the_bounds(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEVL_CHECK_DATA", "1")
     pixels = torch.zeros(64, dtype=torch.uint8, device=device)
     for crop in (
         [2**63 - 1, 1, 2, 2],

@@ -51,7 +51,7 @@ def measure(shape: str, rounds: int) -> list[Row]:
         times |= on_device({"image by image": [lambda: image_by_image(grid_hw, window)]}, rounds=rounds)
     rows = [Row(shape, name, time, f"{time / times['fill']:.2f} of a fill") for name, time in times.items()]
     calls = {"empty kernel": empty_kernel, "prepare_image_attn_pos_id": own, "fill": fill}
-    times = replayed({name: [call] for name, call in calls.items()}, rounds=rounds, repeat=50)
+    times = replayed({name: [call] for name, call in calls.items()}, rounds=4 * rounds)
     rows += [
         Row(shape, f"{name}, one replay", time, f"{time / times['empty kernel']:.2f} of an empty kernel")
         for name, time in times.items()

@@ -70,7 +70,7 @@ def small(rounds: int) -> list[Row]:
         "replace_input_embeds": lambda: replace_input_embeds(embeds, image, index),
         "index_copy_": lambda: embeds.index_copy_(0, index, image),
     }
-    times = replayed({name: [call] for name, call in calls.items()}, rounds=rounds, repeat=50)
+    times = replayed({name: [call] for name, call in calls.items()}, rounds=4 * rounds)
     rows = [
         Row(shape, f"{name}, replay", time, f"{time / times['empty kernel']:.2f} of an empty kernel")
         for name, time in times.items()

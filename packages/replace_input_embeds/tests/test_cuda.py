@@ -51,7 +51,7 @@ def test_of_equal_indices_one_row_wins_whole(
 ) -> None:
     rows = count // 3
     embeds = torch.zeros(rows, 2048, device=device)
-    image = torch.arange(1.0, count + 1, device=device)[:, None].expand(count, 2048)
+    image = torch.arange(1.0, count + 1, device=device)[:, None].repeat(1, 2048)
     index = torch.randint(0, rows, (count,), generator=rng)
     replace_input_embeds(embeds, image, index.to(device))
     result = embeds.cpu()

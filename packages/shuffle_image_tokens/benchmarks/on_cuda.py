@@ -67,7 +67,7 @@ def small(images: int, rows: int, width: int, rounds: int) -> list[Row]:
     shape = f"{images} images of {rows} rows of {width}, bf16"
     inputs = Inputs(images, rows, width)
     calls = {"empty kernel": empty_kernel, "shuffle_image_tokens": inputs.own, "gather and copy": inputs.gather}
-    times = replayed({name: [call] for name, call in calls.items()}, rounds=rounds, repeat=50)
+    times = replayed({name: [call] for name, call in calls.items()}, rounds=4 * rounds)
     found = [
         Row(shape, f"{name}, replay", time, f"{time / times['empty kernel']:.2f} of an empty kernel")
         for name, time in times.items()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -73,9 +74,19 @@ class CudaProgram:
             if launcher is None:
                 require_no_capture(self.op)
                 launch = compiled(self._trace(), arch_of(device), self._pass_configs)
-                anchor = torch.zeros(1, dtype=torch.uint8, device=f"cuda:{device}")
+                anchor = _kept(torch.zeros(1, dtype=torch.uint8, device="cpu"), device)
                 launcher = self._launchers[device] = launch, anchor
         return launcher
+
+
+def _kept(value: torch.Tensor, device: int) -> torch.Tensor:
+    """A copy of a CPU tensor that outlives every graph.
+
+    ``torch.compile``'s warm-up runs with the allocator set to a graph's pool, whose memory is taken back. The setting
+    holds for one thread and stream, so that another thread allocates.
+    """
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(value.to, f"cuda:{device}").result()
 
 
 def require_no_capture(op: str) -> None:
@@ -179,7 +190,7 @@ class DeviceConstant:
                 copy = self._copies.get(device)
                 if copy is None:
                     require_no_capture(self._op)
-                    copy = self._copies[device] = self._value.to(f"cuda:{device}")
+                    copy = self._copies[device] = _kept(self._value, device)
         return copy
 
 

@@ -25,15 +25,24 @@ _below = torch._C._after_ADInplaceOrView_keyset
 
 
 def _keys(*names: str) -> int:
-    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
-    for name in names:
+    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, names[0]))
+    for name in names[1:]:
         keys = keys | torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name))
     return int(keys.raw_repr())
 
 
-# What the dispatcher has left to visit for CPU tensors in eager mode, no mode or tracer anywhere: then the CPU entry is
-# called at once, which is where redispatching would lead, 2 us later.
-_plain_cpu = {_keys("AutogradCPU"), _keys("AutogradCPU", "ADInplaceOrView"), _keys("ADInplaceOrView")}
+def _plain(backend: str) -> set[int]:
+    autograd = f"Autograd{backend}"
+    return {
+        _keys(backend, autograd),
+        _keys(backend, autograd, "ADInplaceOrView"),
+        _keys(backend, "ADInplaceOrView"),
+    }
+
+
+# What the dispatcher has left to visit in eager mode, no mode or tracer anywhere: then the device's entry is called at
+# once, which is where redispatching would lead, 2 us later.
+_plain_cpu, _plain_cuda = _plain("CPU"), _plain("CUDA")
 
 Args = tuple[Any, ...]
 
@@ -142,8 +151,11 @@ def register(
         for i in written:
             if not args[i].is_inference():
                 torch._C._increment_version((args[i],))
-        if keyset.raw_repr() in _plain_cpu:
+        left = keyset.raw_repr()
+        if left in _plain_cpu:
             return run_cpu(*args)
+        if left in _plain_cuda:
+            return run_device("cuda", args)
         return op.redispatch(keyset & _below, *args)
 
     _library.impl(name, run_cpu, "CPU")

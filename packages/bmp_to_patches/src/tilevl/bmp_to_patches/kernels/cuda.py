@@ -22,9 +22,11 @@ from tilevl.core.cuda import WIDEST, CudaProgram, DeviceConstant, IndexView, vie
 OP = "bmp_to_patches"
 
 _THREADS = 256
-_PIXELS = 2048  # of a block, as far as whole patches come to it
+_PIXELS = 4096  # of a block, as far as whole patches come to it
 _IN_FLIGHT = 4  # pieces that a thread loads before it stores the first
 _FAR = 2**62
+_SHORT = 2**31  # below it, places are divided as int32, which takes a third of the time
+_NOWHERE = -1
 
 
 def build(
@@ -79,6 +81,25 @@ def patches(patch: int, pixel_bytes: int, dtype: str, by_table: bool) -> Any:
     in_flight = min(loads, _IN_FLIGHT)
     items = count * patch * groups
 
+    @T.macro
+    def locate(kind, where, local_long, columns_long, window_long):
+        """Row and column of a patch in its crop's grid."""
+        local = T.alloc_var(kind, init=T.Cast(kind, local_long))
+        columns = T.alloc_var(kind, init=T.Cast(kind, columns_long))
+        window = T.alloc_var(kind, init=T.Cast(kind, window_long))
+        if window == 1:
+            line = T.alloc_var(kind, init=T.truncdiv(local, columns))
+            where[0] = T.int64(line)
+            where[1] = T.int64(local - line * columns)
+        else:
+            band = T.alloc_var(kind, init=T.truncdiv(local, columns * window))
+            in_band = T.alloc_var(kind, init=local - band * columns * window)
+            square = T.alloc_var(kind, init=T.truncdiv(in_band, window * window))
+            in_square = T.alloc_var(kind, init=in_band - square * window * window)
+            down = T.alloc_var(kind, init=T.truncdiv(in_square, window))
+            where[0] = T.int64(band * window + down)
+            where[1] = T.int64(square * window + in_square - down * window)
+
     @T.prim_func
     def bmp_patches(
         anchor: T.Tensor((1,), "uint8"),
@@ -104,12 +125,13 @@ def patches(patch: int, pixel_bytes: int, dtype: str, by_table: bool) -> Any:
             ends = IndexView(sums, wide)
             crop = view(crops, "int64")
             lead = pixels & (WIDEST - 1)  # pieces are aligned; the first pixel may lie inside one
+            first_whole = T.alloc_var("int64", init=(lead + WIDEST - 1) >> 4)  # pieces that lie in pixels as a whole
+            last_whole = T.alloc_var("int64", init=(lead + num_bytes) >> 4)
             piece_words = view(pixels - lead, "int32")
             piece_bytes = view(pixels - lead, "uint8")
             result = view(out, dtype)
             starts = T.alloc_shared((count,), "int64")  # first byte of a patch, counted from the first piece
             strides = T.alloc_shared((count,), "int64")
-            there = T.alloc_shared((count,), "int32")
             tile = T.alloc_shared((count * patch * pitch * 4 + 4,), "int32")
             looked_up = T.alloc_shared((768 if by_table else 1,), dtype)
             base = T.int64(block) * count
@@ -126,6 +148,7 @@ def patches(patch: int, pixel_bytes: int, dtype: str, by_table: bool) -> Any:
                 first += T.syncthreads_count(end <= base)
                 last += T.syncthreads_count(end < base + count)
             if thread < count:
+                where = T.alloc_local((2,), "int64")
                 low = T.alloc_var("int32", init=first)
                 high = T.alloc_var("int32", init=last)
                 while low < high:
@@ -134,7 +157,7 @@ def patches(patch: int, pixel_bytes: int, dtype: str, by_table: bool) -> Any:
                         low = middle + 1
                     else:
                         high = middle
-                there[thread] = 0
+                starts[thread] = _NOWHERE
                 if low < num_crops and base + thread < total:
                     offset = T.alloc_var("int64", init=crop[low * 4])
                     stride = T.alloc_var("int64", init=crop[low * 4 + 1])
@@ -142,19 +165,14 @@ def patches(patch: int, pixel_bytes: int, dtype: str, by_table: bool) -> Any:
                     columns = T.alloc_var("int64", init=T.truncdiv(crop[low * 4 + 3], T.int64(patch)))
                     local = T.alloc_var("int64", init=base + thread - ends[low])
                     if local >= 0 and rows > 0 and columns >= window and local < rows * columns:
-                        band = T.alloc_var("int64", init=T.truncdiv(local, columns * window))
-                        in_band = T.alloc_var("int64", init=local - band * columns * window)
-                        square = T.alloc_var("int64", init=T.truncdiv(in_band, window * window))
-                        in_square = T.alloc_var("int64", init=in_band - square * window * window)
-                        down = T.alloc_var("int64", init=T.truncdiv(in_square, window))
-                        across = T.alloc_var("int64", init=square * window + in_square - down * window)
-                        start = T.alloc_var(
-                            "int64", init=offset + (band * window + down) * patch * stride + across * span
-                        )
+                        if local < _SHORT and columns * window < _SHORT and columns < _SHORT:
+                            locate("int32", where, local, columns, window)
+                        else:
+                            locate("int64", where, local, columns, window)
+                        start = T.alloc_var("int64", init=offset + where[0] * patch * stride + where[1] * span)
                         end_row = T.alloc_var("int64", init=start + (patch - 1) * stride)
                         if start >= 0 and end_row >= 0 and start <= num_bytes - span and end_row <= num_bytes - span:
                             if patch == 1 or (stride <= num_bytes and stride >= -num_bytes):
-                                there[thread] = 1
                                 starts[thread] = start + lead
                                 strides[thread] = stride
             T.sync_threads()
@@ -166,11 +184,11 @@ def patches(patch: int, pixel_bytes: int, dtype: str, by_table: bool) -> Any:
                     if item < count * patch * pieces:
                         row = item // (count * pieces)
                         which = item // pieces % count
-                        if there[which] != 0:
+                        if starts[which] != _NOWHERE:
                             at = T.alloc_var("int64", init=starts[which] + row * strides[which])
                             piece = (at >> 4) + item % pieces
                             if item % pieces * WIDEST < (at & (WIDEST - 1)) + span:
-                                if piece * WIDEST >= lead and piece * WIDEST + WIDEST <= lead + num_bytes:
+                                if piece >= first_whole and piece < last_whole:
                                     for v in T.vectorized(4):
                                         held[k * 4 + v] = piece_words[piece * 4 + v]
                                 else:
@@ -200,10 +218,10 @@ def patches(patch: int, pixel_bytes: int, dtype: str, by_table: bool) -> Any:
                 line = slot // groups % patch
                 column = slot % groups * group
                 if slot < items and base + whose < total:
-                    if there[whose] != 0:
-                        first_byte = (
-                            T.int32(starts[whose] + line * strides[whose]) & (WIDEST - 1)
-                        ) + column * pixel_bytes
+                    place = (base + whose) * (3 * patch * patch) + line * patch + column
+                    if starts[whose] != _NOWHERE:
+                        at_line = T.alloc_var("int32", init=T.int32(starts[whose] + line * strides[whose]))
+                        first_byte = (at_line & (WIDEST - 1)) + column * pixel_bytes
                         word = (whose * patch + line) * pitch * 4 + (first_byte >> 2)
                         for k in T.unroll(words + 1):
                             raw[k] = T.reinterpret(tile[word + k], "uint32")
@@ -211,10 +229,8 @@ def patches(patch: int, pixel_bytes: int, dtype: str, by_table: bool) -> Any:
                             codes[k] = T.call_extern(
                                 "uint32", "__funnelshift_r", raw[k], raw[k + 1], T.uint32((first_byte & 3) * 8)
                             )
-                    for channel in T.unroll(3):
-                        for k in T.unroll(group):
-                            numbers[k] = 0
-                            if there[whose] != 0:
+                        for channel in T.unroll(3):
+                            for k in T.unroll(group):
                                 spot = k * pixel_bytes + 2 - channel
                                 code = T.int32((codes[spot // 4] >> T.uint32(spot % 4 * 8)) & T.uint32(255))
                                 if by_table:
@@ -227,8 +243,11 @@ def patches(patch: int, pixel_bytes: int, dtype: str, by_table: bool) -> Any:
                                         channel == 0, bias_r, T.if_then_else(channel == 1, bias_g, bias_b)
                                     )
                                     numbers[k] = T.Cast("float32", code) * scale + bias
-                        place = ((base + whose) * 3 + channel) * (patch * patch) + line * patch + column
-                        for v in T.vectorized(group):
-                            result[place + v] = T.Cast(dtype, numbers[v])
+                            for v in T.vectorized(group):
+                                result[place + channel * (patch * patch) + v] = T.Cast(dtype, numbers[v])
+                    else:
+                        for channel in T.unroll(3):
+                            for v in T.vectorized(group):
+                                result[place + channel * (patch * patch) + v] = T.Cast(dtype, 0)
 
     return bmp_patches

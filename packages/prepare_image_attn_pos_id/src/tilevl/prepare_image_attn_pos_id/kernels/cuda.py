@@ -79,35 +79,58 @@ def positions() -> Any:
                     end = ends[image + 1]
                 first += T.syncthreads_count(end <= base)
                 last += T.syncthreads_count(end < base + TOKENS)
+            height = T.alloc_var("int64", init=0)
+            width = T.alloc_var("int64", init=0)
+            begin = T.alloc_var("int64", init=0)
+            if first == last and first < images:  # one image for the whole block
+                height = grid[2 * first]
+                width = grid[2 * first + 1]
+                begin = ends[first]
             held = T.alloc_local((4,), "int32")
-            for pair in T.serial(_PAIRS):
-                token = base + (pair * _THREADS + thread) * 2
-                for k in T.unroll(2):
-                    held[2 * k] = 0
-                    held[2 * k + 1] = 0
-                    low = T.alloc_var("int32", init=first)
-                    high = T.alloc_var("int32", init=last)
-                    while low < high:
-                        middle = (low + high) >> 1
-                        if ends[middle + 1] <= token + k:
-                            low = middle + 1
-                        else:
-                            high = middle
-                    if low < images:
-                        height = T.alloc_var("int64", init=grid[2 * low])
-                        width = T.alloc_var("int64", init=grid[2 * low + 1])
-                        local = T.alloc_var("int64", init=token + k - ends[low])
-                        if height > 0 and width > 0 and height <= MAX_SIDE and width <= MAX_SIDE and local >= 0:
-                            if local < height * width:
-                                if height * width < _SHORT and width * window < _SHORT:
-                                    place("int32", held, 2 * k, local, width, window)
-                                else:
-                                    place("int64", held, 2 * k, local, width, window)
-                if token + 1 < total:
+            short = height > 0 and width > 0 and height <= MAX_SIDE and width <= MAX_SIDE and height * width < _SHORT
+            if short and window == 1 and base >= begin and base + TOKENS <= begin + height * width:
+                columns = T.alloc_var("int32", init=T.int32(width))
+                for pair in T.unroll(_PAIRS):
+                    local = T.alloc_var("int32", init=T.int32(base - begin) + (pair * _THREADS + thread) * 2)
+                    line = T.alloc_var("int32", init=T.truncdiv(local, columns))
+                    column = T.alloc_var("int32", init=local - line * columns)
+                    held[0] = line
+                    held[1] = column
+                    held[2] = T.if_then_else(column + 1 < columns, line, line + 1)
+                    held[3] = T.if_then_else(column + 1 < columns, column + 1, 0)
                     for v in T.vectorized(4):
-                        result[token * 2 + v] = held[v]
-                elif token < total:
-                    for v in T.vectorized(2):
-                        result[token * 2 + v] = held[v]
+                        result[(base + (pair * _THREADS + thread) * 2) * 2 + v] = held[v]
+            else:
+                for pair in T.serial(_PAIRS):
+                    token = base + (pair * _THREADS + thread) * 2
+                    for k in T.unroll(2):
+                        held[2 * k] = 0
+                        held[2 * k + 1] = 0
+                        low = T.alloc_var("int32", init=first)
+                        high = T.alloc_var("int32", init=last)
+                        while low < high:
+                            middle = (low + high) >> 1
+                            if ends[middle + 1] <= token + k:
+                                low = middle + 1
+                            else:
+                                high = middle
+                        if low < images:
+                            if first != last:
+                                height = grid[2 * low]
+                                width = grid[2 * low + 1]
+                                begin = ends[low]
+                            own = T.alloc_var("int64", init=token + k - begin)
+                            if height > 0 and width > 0 and height <= MAX_SIDE and width <= MAX_SIDE and own >= 0:
+                                if own < height * width:
+                                    if height * width < _SHORT and width * window < _SHORT:
+                                        place("int32", held, 2 * k, own, width, window)
+                                    else:
+                                        place("int64", held, 2 * k, own, width, window)
+                    if token + 1 < total:
+                        for v in T.vectorized(4):
+                            result[token * 2 + v] = held[v]
+                    elif token < total:
+                        for v in T.vectorized(2):
+                            result[token * 2 + v] = held[v]
 
     return pos_id_positions

@@ -1,7 +1,8 @@
-"""CUDA: one block moves one row, in the widest units that all addresses and strides allow.
+"""CUDA: one block moves a few rows, in the widest units that all addresses and strides allow.
 
-Of equal indices the last row wins whole: a block looks whether an index after its own is equal, and then leaves its row
-alone. Beyond ``SCANNED`` rows, where looking would take longer than moving, each row claims its place in a table first.
+Of equal indices the last row wins whole: a block looks whether an index after one of its own is equal, and then leaves
+that row alone. Beyond ``SCANNED`` rows, where looking would take longer than moving, each row claims its place in a
+table first.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from tilevl.core.cuda import CudaProgram, IndexView, filled, view, widest_unit
 OP = "replace_input_embeds"
 SCANNED = 8192
 
-_THREADS = 128
+_THREADS = 128  # for a row
+_ROWS = 4  # of a block, so that the index is read once for all of them
 _HELD = 4  # units that a thread loads before it stores the first
-_RESIDENT = 12  # blocks of a multiprocessor; keeps registers few, so that 96 KiB are on their way
-_CHUNK = _THREADS * _HELD
+_RESIDENT = 3  # blocks of a multiprocessor; keeps registers few, so that 96 KiB are on their way
 _CLAIM_THREADS = 256
 
 
@@ -55,42 +56,62 @@ def move_rows() -> Any:
     """The program that moves the rows; width and strides are in units."""
 
     @T.macro
+    def look(index, claims, i, row, lane, slot, beaten, rows, count):
+        """Marks the rows of the block that a later one beats."""
+        if lane == 0:
+            beaten[slot] = 0
+        T.sync_threads()
+        if claims != 0:
+            if row >= 0 and row < rows:
+                if view(claims, "int32")[row] != i:
+                    beaten[slot] = 1
+        else:
+            ours = T.alloc_local((_ROWS,), "int64")
+            start = i - slot
+            for k in T.unroll(_ROWS):
+                ours[k] = -1
+                if start + k < count:
+                    ours[k] = index[start + k]
+            for step in T.serial(T.ceildiv(count - start, _THREADS * _ROWS)):
+                later = start + (step * _ROWS + slot) * _THREADS + lane
+                if later < count:
+                    other = T.alloc_var("int64", init=index[later])
+                    for k in T.unroll(_ROWS):
+                        if ours[k] == other and later > start + k:
+                            beaten[k] = 1
+        T.sync_threads()
+
+    @T.macro
     def move(
-        unit, into_at, source_at, index, claims, i, thread, rows, tokens, count, width, token_stride, batch_stride,
-        source_stride,
+        unit, into_at, source_at, index, claims, i, lane, slot, beaten, rows, tokens, count, width, token_stride,
+        batch_stride, source_stride,
     ):  # fmt: skip
         into = view(into_at, unit)
         source = view(source_at, unit)
         held = T.alloc_local((_HELD,), unit)
-        first = i * source_stride + thread
-        for k in T.unroll(_HELD):  # these loads don't depend on the index, so both are waited for once
-            if k * _THREADS + thread < width:
-                held[k] = source[first + k * _THREADS]
-        row = index[i]
-        beaten = T.alloc_var("int32", init=0)
-        if claims == 0:
-            for step in T.serial(T.ceildiv(count - i - 1, _THREADS)):
-                later = i + 1 + step * _THREADS + thread
-                if later < count:
-                    if index[later] == row:
-                        beaten = 1
-        elif row >= 0 and row < rows:
-            if view(claims, "int32")[row] != i:
-                beaten = 1
-        if T.syncthreads_or(beaten) == 0 and row >= 0 and row < rows:
-            place = T.alloc_var("int64", init=row * token_stride + thread)
+        first = i * source_stride + lane
+        if i < count:
+            for k in T.unroll(_HELD):  # these loads don't depend on the index, so both are waited for once
+                if k * _THREADS + lane < width:
+                    held[k] = source[first + k * _THREADS]
+        row = T.alloc_var("int64", init=-1)
+        if i < count:
+            row = index[i]
+        look(index, claims, i, row, lane, slot, beaten, rows, count)
+        if beaten[slot] == 0 and row >= 0 and row < rows:
+            place = T.alloc_var("int64", init=row * token_stride + lane)
             if row >= tokens:
-                place = T.truncdiv(row, tokens) * batch_stride + T.truncmod(row, tokens) * token_stride + thread
+                place = T.truncdiv(row, tokens) * batch_stride + T.truncmod(row, tokens) * token_stride + lane
             for k in T.unroll(_HELD):
-                if k * _THREADS + thread < width:
+                if k * _THREADS + lane < width:
                     into[place + k * _THREADS] = held[k]
-            for chunk in T.serial(1, T.ceildiv(width, _CHUNK)):
+            for chunk in T.serial(1, T.ceildiv(width, (_THREADS * _HELD))):
                 for k in T.unroll(_HELD):
-                    if chunk * _CHUNK + k * _THREADS + thread < width:
-                        held[k] = source[first + chunk * _CHUNK + k * _THREADS]
+                    if chunk * (_THREADS * _HELD) + k * _THREADS + lane < width:
+                        held[k] = source[first + chunk * (_THREADS * _HELD) + k * _THREADS]
                 for k in T.unroll(_HELD):
-                    if chunk * _CHUNK + k * _THREADS + thread < width:
-                        into[place + chunk * _CHUNK + k * _THREADS] = held[k]
+                    if chunk * (_THREADS * _HELD) + k * _THREADS + lane < width:
+                        into[place + chunk * (_THREADS * _HELD) + k * _THREADS] = held[k]
 
     @T.prim_func
     def replace_move_rows(
@@ -109,11 +130,14 @@ def move_rows() -> Any:
         unit: T.int32,
         wide: T.int32,
     ):
-        with T.Kernel(count, threads=_THREADS) as block:
+        with T.Kernel(T.ceildiv(count, _ROWS), threads=_THREADS * _ROWS) as block:
             T.annotate_min_blocks_per_sm(_RESIDENT)
-            i = T.int64(block)
-            thread = T.int64(T.get_thread_binding())
-            rest = (i, thread, rows, tokens, count, width, token_stride, batch_stride, source_stride)
+            thread = T.get_thread_binding()
+            slot = thread // _THREADS
+            i = T.int64(block) * _ROWS + slot
+            lane = thread % _THREADS
+            beaten = T.alloc_shared((_ROWS,), "int32")
+            rest = (i, lane, slot, beaten, rows, tokens, count, width, token_stride, batch_stride, source_stride)
             indices = IndexView(index, wide)
             if unit == 16:
                 move("int32x4", into, source, indices, claims, *rest)

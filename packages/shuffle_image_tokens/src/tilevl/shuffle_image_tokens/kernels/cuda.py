@@ -83,27 +83,49 @@ def shuffle_strips(threads: int) -> Any:
     ):
         embeds = view(embeds_at, unit)
         held = T.alloc_local((_HELD,), unit)
-        place = T.alloc_var("int64", init=0)
-        run = T.truncdiv(count, groups)
         column = (strip << columns) + (thread & ((1 << columns) - 1))
-        for k in T.unroll(_HELD):
-            to = (thread + k * threads) >> columns
-            if to < count and column < width:
-                turn = T.truncdiv(to, groups)
-                row = start + (to - turn * groups) * run + turn
-                place = row * token_stride
-                if row >= tokens:
-                    place = T.truncdiv(row, tokens) * batch_stride + T.truncmod(row, tokens) * token_stride
-                held[k] = embeds[place + column]
-        T.sync_threads()
-        for k in T.unroll(_HELD):
-            to = (thread + k * threads) >> columns
-            if to < count and column < width:
-                row = start + to
-                place = row * token_stride
-                if row >= tokens:
-                    place = T.truncdiv(row, tokens) * batch_stride + T.truncmod(row, tokens) * token_stride
-                embeds[place + column] = held[k]
+        if start + count <= tokens:  # no image of a batch ends inside: rows are equally far apart
+            first = T.alloc_var("int32", init=thread >> columns)
+            turn = T.alloc_var("int32", init=T.truncdiv(first, groups))
+            group = T.alloc_var("int32", init=first - turn * groups)
+            turns = T.alloc_var("int32", init=T.truncdiv(threads >> columns, groups))
+            left = T.alloc_var("int32", init=(threads >> columns) - turns * groups)
+            run = T.alloc_var("int64", init=T.truncdiv(count, groups) * token_stride)
+            place = T.alloc_var("int64", init=start * token_stride + column + turn * token_stride + group * run)
+            for k in T.unroll(_HELD):  # the next row of a thread: turns further, and one more where groups are full
+                if first + k * (threads >> columns) < count and column < width:
+                    held[k] = embeds[place]
+                group += left
+                place += turns * token_stride + left * run
+                if group >= groups:
+                    group -= groups
+                    place += token_stride - groups * run
+            T.sync_threads()
+            place = (start + first) * token_stride + column
+            for k in T.unroll(_HELD):
+                if first + k * (threads >> columns) < count and column < width:
+                    embeds[place] = held[k]
+                place += (threads >> columns) * token_stride
+        else:
+            spot = T.alloc_var("int64", init=0)
+            for k in T.unroll(_HELD):
+                to = (thread + k * threads) >> columns
+                if to < count and column < width:
+                    whole = T.truncdiv(to, groups)
+                    row = start + (to - whole * groups) * T.truncdiv(count, groups) + whole
+                    spot = row * token_stride
+                    if row >= tokens:
+                        spot = T.truncdiv(row, tokens) * batch_stride + T.truncmod(row, tokens) * token_stride
+                    held[k] = embeds[spot + column]
+            T.sync_threads()
+            for k in T.unroll(_HELD):
+                to = (thread + k * threads) >> columns
+                if to < count and column < width:
+                    row = start + to
+                    spot = row * token_stride
+                    if row >= tokens:
+                        spot = T.truncdiv(row, tokens) * batch_stride + T.truncmod(row, tokens) * token_stride
+                    embeds[spot + column] = held[k]
 
     @T.prim_func
     def shuffle_strips(
