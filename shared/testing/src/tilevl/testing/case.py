@@ -38,6 +38,7 @@ class Refusal:
         error: the class that the contract names.
         text: the whole message, or a part of it that holds the given and the allowed value.
         data: the rule is on data, so only a call that may read it refuses; the fake accepts.
+        targets: the targets it has a meaning on; empty for all.
     """
 
     name: str
@@ -45,3 +46,4 @@ class Refusal:
     error: type[Exception]
     text: str
     data: bool = False
+    targets: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,15 @@ class _Call(torch.nn.Module):
         rest = iter(tensors)
         count = len(self.scalars) + len(tensors)
         return self.function(*(self.scalars[i] if i in self.scalars else next(rest) for i in range(count)))
+
+
+def traces_below_dynamo(device: torch.device) -> bool:
+    """Whether AOTAutograd and export can trace calls with a device's tensors.
+
+    Not on the simulated NPU: PyTorch makes fake tensors of a backend through its kernels for views, and those of a
+    backend in Python return Python objects, which can't become fake ones.
+    """
+    return device.type != "npu" or importlib.util.find_spec("torch_npu") is not None
 
 
 def export_and_load(function: Callable[..., Any], args: tuple[Any, ...], folder: Path | None) -> Callable[..., Any]:

@@ -14,14 +14,17 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 
 from tilevl.core import targets
 from tilevl.testing import require
-from tilevl.testing.case import Case
+from tilevl.testing.case import Case, Refusal
+
+if TYPE_CHECKING:
+    from tilevl.testing.simulated_npu import SimulatedNpu
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -106,7 +109,7 @@ def _meaningless(item: pytest.Item) -> bool:
         return False
     marker = item.get_closest_marker("targets")
     limits = [marker.args if marker else ()]
-    limits += [value.targets for value in params.values() if isinstance(value, Case)]
+    limits += [value.targets for value in params.values() if isinstance(value, Case | Refusal)]
     return any(limit and params["target"] not in limit for limit in limits)
 
 
@@ -161,6 +164,20 @@ def device(target: str, request: pytest.FixtureRequest, monkeypatch: pytest.Monk
 
         simulated_npu()
     return torch.device(targets.TARGETS[target].device_type)
+
+
+@pytest.fixture
+def simulated(device: torch.device) -> Iterator[SimulatedNpu]:
+    """The simulated NPU, with no launch noted yet; skips on any other device. Its options hold for one test."""
+    from tilevl.testing.simulated_npu import SimulatedNpu
+
+    npu = getattr(torch, device.type)
+    if not isinstance(npu, SimulatedNpu):
+        pytest.skip("counts and orders are those of the host model, and this is a real device")
+    npu.launches.clear()
+    npu.options = {}
+    yield npu
+    npu.options = {}
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ class SimulatedKernel:
 
     def __call__(self, grid: int, /, **given: Any) -> Counters:
         """Runs the kernel in place; as ``ascend_host.Kernel``, with ``npu`` tensors."""
-        counters = self.kernel(grid, **{name: host_tensor(value) for name, value in given.items()})
+        counters = self.kernel.with_options(**self.npu.options)(grid, **{name: host_tensor(value) for name, value in given.items()})
         self.npu.launches.append(Launch(self.kernel.signature.name, grid, counters))
         return counters
 
@@ -78,6 +78,7 @@ class SimulatedNpu:
     Attributes:
         chip: whose core counts the device reports.
         launches: the last launches, oldest first.
+        options: how launches run, as ``ascend_host.Kernel.with_options`` takes them: order, seed, options of the model.
     """
 
     Event = Event
@@ -85,6 +86,7 @@ class SimulatedNpu:
     def __init__(self, chip: Chip) -> None:
         self.chip = chip
         self.launches: deque[Launch] = deque(maxlen=_KEPT_LAUNCHES)
+        self.options: dict[str, Any] = {}
 
     def compile(self, prim_func: Any, options: Mapping[str, str] | None = None) -> SimulatedKernel:
         """Lowers a TileLang program and builds it for the host model.
