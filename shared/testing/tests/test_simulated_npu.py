@@ -140,8 +140,8 @@ def test_tensors(check: str, outcomes: dict[str, str]) -> None:
     assert not outcomes[check], outcomes[check]
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_an_op_reaches_its_ascend_kernel_and_the_host_model(compiled: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("backend", ["", "eager", "aot_eager"])
+def test_an_op_reaches_its_ascend_kernel_and_the_host_model(backend: str, tmp_path: Path) -> None:
     for name, found in (("tilelang", importlib.util.find_spec("tilelang")), ("g++", shutil.which("g++"))):
         skip_unless(found is not None, "ascend", f"the host model needs {name}")
     folder = tmp_path / "scale_op" / "kernels"
@@ -149,7 +149,7 @@ def test_an_op_reaches_its_ascend_kernel_and_the_host_model(compiled: bool, tmp_
     (folder / "__init__.py").touch()
     (folder.parent / "__init__.py").touch()
     (folder / "ascend.py").write_text(_KERNEL, encoding="utf-8")
-    call = 'torch.compile(op, fullgraph=True, backend="eager")' if compiled else "op"
+    call = f"torch.compile(op, fullgraph=True, backend={backend!r})" if backend else "op"
     _passes(
         tmp_path,
         f"""

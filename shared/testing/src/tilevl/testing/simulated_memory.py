@@ -1,7 +1,7 @@
 """Tensors of the simulated NPU: memory behind PyTorch's PrivateUse1 key, and the few ops that make and read it.
 
-A backend in Python can't give its tensors storage of its own: their storages are empty shells that carry the size, and
-the bytes lie in a table by storage. Tensors that share a storage share memory, as elsewhere.
+A storage of the device is a shell around host memory that it doesn't own; a table by storage keeps the memory as long
+as the storage lives. Tensors that share a storage share memory, as elsewhere.
 """
 
 from __future__ import annotations
@@ -39,35 +39,29 @@ def _new_tensor(size: Sequence[int], stride: Sequence[int] | None, dtype: torch.
     if span and stride is not None:
         span = 1 + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
     tensor: torch.Tensor = torch._C._acc.create_empty_tensor((0,), dtype)
-    _give_memory(tensor, span)
     strides = torch.empty(size, device="meta").stride() if stride is None else stride
-    torch.ops.aten.as_strided_.default(tensor, list(size), list(strides), 0)
+    _give_memory(tensor, span, size, strides)
     return tensor
 
 
-def _give_memory(tensor: torch.Tensor, elements: int) -> None:
-    """Resizes a tensor to one row of elements and puts uninitialised memory behind its storage."""
-    torch.ops.aten.resize_.default.redispatch(
-        _host_kernels, tensor, [elements]
-    )  # gives the storage its size, not bytes
-    memory = torch.full((elements * tensor.element_size(),), _UNINITIALISED, dtype=torch.uint8).untyped_storage()
-    storage = tensor.untyped_storage()
+def _give_memory(tensor: torch.Tensor, elements: int, size: Sequence[int], stride: Sequence[int]) -> None:
+    """Puts a new storage with uninitialised memory behind a tensor."""
+    memory = torch.full(
+        (max(1, elements * tensor.element_size()),), _UNINITIALISED, dtype=torch.uint8
+    ).untyped_storage()
+    storage = torch._C._construct_storage_from_data_pointer(memory.data_ptr(), torch.device("npu", 0), memory.nbytes())
     with _lock:
         for key in [key for key, (reference, _) in _memory.items() if reference.expired()]:
             del _memory[key]
         _memory[storage._cdata] = (StorageWeakRef(storage), memory)  # a live reference, so no address comes twice
+    set_storage = torch.ops.aten.set_.source_Storage_storage_offset
+    set_storage.redispatch(_host_kernels, tensor, storage, 0, list(size), list(stride))
 
 
 def _to_npu(value: torch.Tensor) -> torch.Tensor:
     result = _new_tensor(value.shape, value.stride(), value.dtype)
     host_tensor(result).copy_(value)
     return result
-
-
-def _alias(tensor: torch.Tensor, size: Sequence[int], stride: Sequence[int], offset: int) -> torch.Tensor:
-    view = tensor.data  # keeps the device, which a view made by the CPU's kernels would not
-    torch.ops.aten.as_strided_.default(view, list(size), list(stride), offset)
-    return view
 
 
 def _dtype(dtype: torch.dtype | None) -> torch.dtype:
@@ -89,13 +83,15 @@ def _empty_strided(
 def _as_strided(
     tensor: torch.Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> torch.Tensor:
-    offset = int(tensor.storage_offset()) if storage_offset is None else storage_offset
-    return _alias(tensor, size, stride, offset)
+    view: torch.Tensor = torch.ops.aten.as_strided.default.redispatch(
+        _host_kernels, tensor, size, stride, storage_offset
+    )
+    return view  # it has looked at no data
 
 
 def _view(tensor: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
     view = host_tensor(tensor).view(size)
-    return _alias(tensor, view.shape, view.stride(), view.storage_offset())
+    return _as_strided(tensor, view.shape, view.stride(), int(view.storage_offset()))
 
 
 def _copy(destination: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
@@ -126,8 +122,7 @@ def _on_host(op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
     result = op(*tree_map(down, args), **tree_map(down, kwargs))
     for host, original in hosts:
         if host.shape != original.shape:  # an output that the op resized
-            _give_memory(original, host.numel())
-            torch.ops.aten.as_strided_.default(original, host.shape, host.stride(), 0)
+            _give_memory(original, host.numel(), host.shape, host.stride())
             host_tensor(original).copy_(host)
     return tree_map(up, result)
 
@@ -141,8 +136,6 @@ def register_kernels() -> None:
         ("as_strided", _as_strided),
         ("view", _view),
         ("_reshape_alias", lambda tensor, size, stride: _as_strided(tensor, size, stride)),
-        ("alias", lambda tensor: tensor.data),
-        ("detach", lambda tensor: tensor.data),
         ("copy_", _copy),
     ):
         aten.impl(name, kernel, "PrivateUse1")
