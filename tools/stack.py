@@ -20,7 +20,9 @@ PLACE = tree.ROOT / ".nox"
 CHOICE = "TILEVL_ENV"
 MACHINE_PYTHON = "TILEVL_PYTHON"  # set by dev.py: the Python that the user started
 
-_LEFT_OUT = ("kernels",)  # TileLang: the CPU target does without it
+# TileLang: the CPU target does without it, but here it generates the kernels that run on the host model or compile for
+# CUDA. It has no wheels for Windows.
+_LEFT_OUT = ("kernels",) if sys.platform == "win32" else ()
 _ASK_INSTALLED = (
     "from importlib import metadata; "
     "print('\\n'.join(f'{d.name}=={d.version}' for d in metadata.distributions() if d.name and d.version))"
