@@ -1,8 +1,8 @@
 """Ascend: each vector core moves an even share of the rows through its unified buffer, several copies on their way.
 
-Rows that go to neighbouring rows move as one copy. First every core looks at all indices. Where those that count rise from
-one to the next, no two are equal and the shares go out in any order. Otherwise a core takes the rows whose destinations
-it owns, one after the other, so that of equal indices the last row wins whole.
+Rows that go to neighbouring rows move as one copy. First every core looks at all indices. Where those that count rise
+from one to the next, no two are equal and the shares go out in any order. Otherwise a core takes the rows whose
+destinations it owns, one after the other, so that of equal indices the last row wins whole.
 """
 
 from typing import Any

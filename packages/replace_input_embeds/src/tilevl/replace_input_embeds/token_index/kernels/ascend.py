@@ -1,4 +1,4 @@
-"""Ascend: a vector core writes the positions of some chunks of the mask, and counts the True entries before them itself.
+"""Ascend: a vector core writes the positions of some chunks of the mask, and counts the entries before them itself.
 
 So no core waits for another. Cores that count read what others read too, which is why a core takes two chunks before a
 further one joins in.
