@@ -1,0 +1,54 @@
+"""What an op moves on an Ascend NPU, and the time that the host model gives for it: a model, never a measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from tilevl.testing.ascend_host import ASCEND_950DT, Chip
+from tilevl.testing.benchmark import Row
+from tilevl.testing.simulated_npu import simulated_npu
+
+
+def npu() -> torch.device:
+    """The simulated NPU.
+
+    Raises:
+        RuntimeError: torch_npu is installed: on a real device the counts of the model have no place.
+    """
+    simulated_npu()
+    return torch.device("npu")
+
+
+def modelled(shape: str, call: Callable[[], object], least: int, chip: Chip = ASCEND_950DT) -> list[Row]:
+    """Rows for one call: the modelled time, and the least that global memory would take for the bytes that must move.
+
+    Args:
+        shape: what is called.
+        call: the call, with tensors of the simulated NPU.
+        least: bytes that must move at least: what is read once and what is written once.
+        chip: whose figures the model uses.
+    """
+    device = simulated_npu()
+    device.launches.clear()
+    call()
+    launches = list(device.launches)
+    moved = sum(launch.counters.global_bytes for launch in launches)
+    costs = [launch.counters.cost(chip) for launch in launches]
+    bound = ", ".join(dict.fromkeys(cost.binding for cost in costs))
+    launched = len(launches) * chip.launch_us
+    return [
+        Row(
+            shape,
+            f"model of {chip.name}",
+            sum(cost.microseconds for cost in costs),
+            f"modelled, not measured; bound by {bound}; {moved / 1e6:.2f} MB moved, {moved / least:.3f} of the least",
+        ),
+        Row(
+            shape,
+            "limit by the model",
+            launched + least / (chip.memory_gb_per_s * 1000),
+            f"{least / 1e6:.2f} MB at {chip.memory_gb_per_s:.0f} GB/s and {launched:.0f} us for the launch",
+        ),
+    ]
