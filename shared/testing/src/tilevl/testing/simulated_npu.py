@@ -49,7 +49,8 @@ class SimulatedKernel:
 
     def __call__(self, grid: int, /, **given: Any) -> Counters:
         """Runs the kernel in place; as ``ascend_host.Kernel``, with ``npu`` tensors."""
-        counters = self.kernel.with_options(**self.npu.options)(grid, **{name: host_tensor(value) for name, value in given.items()})
+        kernel = self.kernel.with_options(**self.npu.options)
+        counters = kernel(grid, **{name: host_tensor(value) for name, value in given.items()})
         self.npu.launches.append(Launch(self.kernel.signature.name, grid, counters))
         return counters
 
