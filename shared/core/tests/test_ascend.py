@@ -144,10 +144,14 @@ def test_a_compilation_that_fails_is_tried_again(compiler: Compiler) -> None:
     assert len(compiler.launched) == 1
 
 
-def test_tilelang_is_asked_for_a_kernel_whose_outputs_pytorch_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("choice", "codegen"), [("auto", "ascend"), ("ascend", "ascend"), ("pto", "pto")])
+def test_tilelang_is_asked_for_a_kernel_whose_outputs_pytorch_makes(
+    choice: str, codegen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[tuple[Any, dict[str, Any]]] = []
     fake = SimpleNamespace(compile=lambda program, **options: asked.append((program, options)) or "a kernel")
     monkeypatch.setitem(sys.modules, "tilelang", fake)
+    monkeypatch.setenv("TILELANG_DEFAULT_TARGET", choice)
     assert ascend.compile_for_npu("a program", 72, {"a": 1}) == "a kernel"
-    options = {"out_idx": None, "target": "ascend", "execution_backend": "tvm_ffi", "pass_configs": {"a": 1}}
+    options = {"out_idx": None, "target": codegen, "execution_backend": "tvm_ffi", "pass_configs": {"a": 1}}
     assert asked == [("a program", options)]

@@ -19,6 +19,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from tilevl.core import targets
+
 CORES_VARIABLE = "TILEVL_NUM_VECTOR_CORES"
 """Environment variable: how many vector cores a launch may use at most."""
 
@@ -127,11 +129,14 @@ def vector_cores(device: int) -> int:
 
 
 def compile_for_npu(program: Any, cores: int, pass_configs: dict[str, Any]) -> Launch:
-    """Compiles a program by ``tilelang.compile`` for the NPU of this machine; needs CANN."""
+    """Compiles a program by ``tilelang.compile`` for the NPU of this machine, by the codegen of the call's target.
+
+    Needs CANN.
+    """
     import tilelang
 
     kernel: Launch = tilelang.compile(
-        program, out_idx=None, target="ascend", execution_backend="tvm_ffi", pass_configs=pass_configs
+        program, out_idx=None, target=targets.npu_target(), execution_backend="tvm_ffi", pass_configs=pass_configs
     )
     return kernel
 
