@@ -8,6 +8,7 @@ from torch import Tensor
 from tilevl.core.cache import Kernel
 
 _RUN = 16  # from this mean length on, a copy per run beats one scatter over all rows (measured: 1.3 against 3.9 ms)
+_SHORT = 512  # up to here a list tells sooner whether all is one run than torch finds the runs
 
 
 def build() -> Kernel:
@@ -32,20 +33,28 @@ def replace(input_embeds: Tensor, image_embeds: Tensor, token_index: Tensor) -> 
 
 def _replace_rows(rows: Tensor, image_embeds: Tensor, token_index: Tensor) -> None:
     count = token_index.numel()
-    if count >= _RUN:
-        breaks = torch.nonzero(token_index[1:] - token_index[:-1] != 1).flatten()
-        if (breaks.numel() + 1) * _RUN <= count:
-            _copy_runs(rows, image_embeds, token_index, [0, *(breaks + 1).tolist(), count])
+    if count <= _SHORT:
+        values = token_index.tolist()
+        if count >= _RUN and values == list(range(values[0], values[0] + count)):
+            _copy_run(rows, image_embeds, values[0], 0, count)
             return
-    if min(token_index.tolist()) < 0:
+        skips = min(values) < 0
+    else:
+        breaks = torch.nonzero(token_index[1:] - token_index[:-1] != 1).flatten() + 1
+        if (breaks.numel() + 1) * _RUN <= count:
+            starts = [0, *breaks.tolist()]
+            firsts = [int(token_index[0]), *token_index[breaks].tolist()]
+            for first, start, stop in zip(firsts, starts, [*starts[1:], count], strict=True):
+                _copy_run(rows, image_embeds, first, start, stop)
+            return
+        skips = int(token_index.min()) < 0
+    if skips:
         kept = torch.nonzero(token_index >= 0).flatten()
         image_embeds, token_index = image_embeds[kept], token_index[kept]
     rows.index_copy_(0, token_index.long(), image_embeds)
 
 
-def _copy_runs(rows: Tensor, image_embeds: Tensor, token_index: Tensor, bounds: list[int]) -> None:
-    firsts = token_index[bounds[:-1]].tolist()
-    for first, start, stop in zip(firsts, bounds, bounds[1:], strict=False):
-        start, first = start + max(-first, 0), max(first, 0)  # a run that begins below row 0 starts there
-        if start < stop:
-            rows[first : first + stop - start].copy_(image_embeds[start:stop])
+def _copy_run(rows: Tensor, image_embeds: Tensor, first: int, start: int, stop: int) -> None:
+    start, first = start + max(-first, 0), max(first, 0)  # a run that begins below row 0 starts there
+    if start < stop:
+        rows[first : first + stop - start].copy_(image_embeds[start:stop])
