@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 
 from tilevl.replace_input_embeds import image_token_index, replace_input_embeds
 from tilevl.testing import same_bits
+from tilevl.testing.graphs import need_tracing
 
 from . import oracle
 
@@ -47,6 +48,7 @@ def test_a_chunk_of_a_prompt_takes_its_rows_by_offset(device: torch.device, rng:
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize("source", ["full", "fill", "embedding"])
 def test_a_write_to_a_fresh_tensor_is_not_lost(backend: str, source: str, device: torch.device) -> None:
+    need_tracing(device, backend)
     weight = torch.ones(4, 64, device=device)
 
     def total(rows: Tensor, index: Tensor) -> Tensor:
@@ -69,6 +71,7 @@ def test_a_write_to_a_fresh_tensor_is_not_lost(backend: str, source: str, device
 def test_an_overlapping_source_in_a_graph_raises_or_acts_as_a_copy(
     backend: str, device: torch.device, rng: Generator
 ) -> None:
+    need_tracing(device, backend)
     embeds, index = torch.randn(20, 8, generator=rng).to(device), torch.tensor([9, 2, 4, 17], device=device)
     expected = oracle.replace_input_embeds(embeds.cpu(), embeds[3:7].clone().cpu(), index.cpu())
 

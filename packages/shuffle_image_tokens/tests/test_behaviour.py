@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 
 from tilevl.shuffle_image_tokens import shuffle_image_tokens
 from tilevl.testing import same_bits
+from tilevl.testing.graphs import need_tracing
 
 from . import oracle
 from .cases import INT32, INT64, Args, call
@@ -84,6 +85,8 @@ def test_images_overwritten_right_after_the_call_do_not_change_the_result(device
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 def test_a_shuffle_of_a_fresh_tensor_is_not_lost(backend: str, device: torch.device) -> None:
+    need_tracing(device, backend)
+
     def shuffled(rows: Tensor, starts: Tensor, counts: Tensor) -> Tensor:
         embeds = torch.zeros(8, 4, device=rows.device) + rows
         shuffle_image_tokens(embeds, starts, counts, 8)

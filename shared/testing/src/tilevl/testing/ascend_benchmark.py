@@ -21,34 +21,37 @@ def npu() -> torch.device:
     return torch.device("npu")
 
 
-def modelled(shape: str, call: Callable[[], object], least: int, chip: Chip = ASCEND_950DT) -> list[Row]:
+def modelled(
+    shape: str, call: Callable[[], object], least: int, *, copied: int = 0, chip: Chip = ASCEND_950DT
+) -> list[Row]:
     """Rows for one call: the modelled time, and the least that global memory would take for the bytes that must move.
 
     Args:
         shape: what is called.
         call: the call, with tensors of the simulated NPU.
         least: bytes that must move at least: what is read once and what is written once.
+        copied: bytes that PyTorch's own copies inside the call read and write, which the model doesn't see.
         chip: whose figures the model uses.
     """
     device = simulated_npu()
     device.launches.clear()
     call()
     launches = list(device.launches)
-    moved = sum(launch.counters.global_bytes for launch in launches)
+    moved = copied + sum(launch.counters.global_bytes for launch in launches)
     costs = [launch.counters.cost(chip) for launch in launches]
     bound = ", ".join(dict.fromkeys(cost.binding for cost in costs))
-    launched = len(launches) * chip.launch_us
+    copying = chip.launch_us + copied / (chip.memory_gb_per_s * 1000) if copied else 0.0
     return [
         Row(
             shape,
             f"model of {chip.name}",
-            sum(cost.microseconds for cost in costs),
+            copying + sum(cost.microseconds for cost in costs),
             f"modelled, not measured; bound by {bound}; {moved / 1e6:.2f} MB moved, {moved / least:.3f} of the least",
         ),
         Row(
             shape,
             "limit by the model",
-            launched + least / (chip.memory_gb_per_s * 1000),
-            f"{least / 1e6:.2f} MB at {chip.memory_gb_per_s:.0f} GB/s and {launched:.0f} us for the launch",
+            chip.launch_us + least / (chip.memory_gb_per_s * 1000),
+            f"{least / 1e6:.2f} MB at {chip.memory_gb_per_s:.0f} GB/s and {chip.launch_us:.0f} us for the launch",
         ),
     ]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -30,6 +31,12 @@ def traces_below_dynamo(device: torch.device) -> bool:
     backend in Python return Python objects, which can't become fake ones.
     """
     return device.type != "npu" or importlib.util.find_spec("torch_npu") is not None
+
+
+def need_tracing(device: torch.device, backend: str = "export") -> None:
+    """Skips the running test where a backend of ``torch.compile``, or export, can't trace a device's tensors."""
+    if backend != "eager" and not traces_below_dynamo(device):
+        pytest.skip(f"the simulated NPU runs under Dynamo, and {backend} can't trace its tensors")
 
 
 def export_and_load(function: Callable[..., Any], args: tuple[Any, ...], folder: Path | None) -> Callable[..., Any]:

@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from tilevl.core import schemas
 from tilevl.testing.bits import same_bits
 from tilevl.testing.case import Case, Refusal
-from tilevl.testing.graphs import capture, export_and_load, traces_below_dynamo
+from tilevl.testing.graphs import capture, export_and_load, need_tracing, traces_below_dynamo
 from tilevl.testing.guards import Guarded
 from tilevl.testing.require import cpp_compiler, skip_unless
 
@@ -118,8 +118,7 @@ class StandardSuite:
     ) -> None:
         if backend == "inductor":
             skip_unless(cpp_compiler() is not None, "compiler", "inductor needs a C++ compiler, for example g++")
-        if backend != "eager":
-            _need_tracing(device)
+        need_tracing(device, backend)
         compiler = CompileCounterWithBackend(backend)
         compiled = torch.compile(type(self).function, fullgraph=True, backend=compiler, dynamic=dynamic)
         compiles = []
@@ -143,7 +142,7 @@ class StandardSuite:
     def test_exported_saved_and_loaded_is_eager(
         self, traced_case: Case, target: str, device: torch.device, rng: torch.Generator, tmp_path: Path
     ) -> None:
-        _need_tracing(device)
+        need_tracing(device)
         loaded = export_and_load(type(self).function, _guarded(traced_case, device, rng).args, tmp_path)
         guarded = _guarded(traced_case, device, rng)
         expected = type(self).oracle(*_on_cpu(guarded.args))
@@ -259,11 +258,6 @@ class StandardSuite:
                     old.copy_(new)
             expected = type(self).oracle(*_on_cpu(guarded.args))
             self.compare(replay(), expected)
-
-
-def _need_tracing(device: torch.device) -> None:
-    if not traces_below_dynamo(device):
-        pytest.skip("the simulated NPU runs under Dynamo, but AOTAutograd and export can't trace its tensors")
 
 
 def _guarded(case: Case, device: torch.device, rng: torch.Generator) -> Guarded:
