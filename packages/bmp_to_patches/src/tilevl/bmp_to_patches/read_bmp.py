@@ -60,14 +60,15 @@ def read_bmp(files: BmpFile | Iterable[BmpFile], patch_size: int, window: int = 
     Raises:
         ValueError: a file is of another kind (palette, RLE, 16-bit, OS/2, V2 and V3 headers, other formats), truncated,
             or contradicts itself; ``patch_size`` or ``window`` is out of range. The message names the file.
-        TypeError: one of ``files`` is none of these, or a file object in text mode.
+        TypeError: one of ``files`` is none of these, or a file object in text mode; ``patch_size`` or ``window`` is no
+            int.
         OSError: a path can't be read.
 
     Example:
         >>> batch = read_bmp(["page-1.bmp", "page-2.bmp"], patch_size=16)  # doctest: +SKIP
         >>> bmp_to_patches(*batch[:4], 16, 0.5, 0.5, batch.bytes_per_pixel)  # doctest: +SKIP
     """
-    patch_size, window = operator.index(patch_size), operator.index(window)
+    patch_size, window = _whole("patch_size", patch_size), _whole("window", window)
     if not 1 <= patch_size <= contract.MAX_PATCH_SIZE:
         raise ValueError(f"read_bmp: patch_size must be in [1, {contract.MAX_PATCH_SIZE}], got {patch_size}")
     if window < 1:
@@ -100,6 +101,13 @@ def read_bmp(files: BmpFile | Iterable[BmpFile], patch_size: int, window: int = 
     )
 
 
+def _whole(name: str, value: int) -> int:
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise TypeError(f"read_bmp: {name} must be an int, got {type(value).__name__}") from error
+
+
 def _tensor(values: list[int] | list[list[int]], dtype: torch.dtype) -> Tensor:
     return torch.tensor(values, dtype=dtype, device="cpu")
 
@@ -122,7 +130,9 @@ def _read(file: BmpFile, position: int) -> tuple[BmpHeader, Tensor]:
         with open(file, "rb") as stream:
             return _read_image(_Source(stream, os.fspath(file)))
     if isinstance(file, (bytes, bytearray, memoryview)):
-        return _read_image(_Source(io.BytesIO(file), f"files[{position}] ({type(file).__name__})"))
+        # A view with gaps is no buffer for BytesIO.
+        content = file.tobytes() if isinstance(file, memoryview) and not file.c_contiguous else file
+        return _read_image(_Source(io.BytesIO(content), f"files[{position}] ({type(file).__name__})"))
     if hasattr(file, "read"):
         name = getattr(file, "name", None)
         return _read_image(_Source(file, name if isinstance(name, str) else f"files[{position}]"))

@@ -61,7 +61,7 @@ def check_data(grid_hw: Tensor, cu_seqlens_vit: Tensor, total_seqlens_vit: int, 
 
 def _many_agree(grid_hw: Tensor, cu_seqlens_vit: Tensor, total_seqlens_vit: int, window: int) -> bool:
     """Whether all rules hold, in a few passes; nothing overflows, since each is taken once those before it hold."""
-    sums = cu_seqlens_vit.long()
+    grid_hw, sums = grid_hw.cpu(), cu_seqlens_vit.cpu().long()  # one copy from a device each, not one a pass
     low, high = torch.aminmax(grid_hw)
     if low < 0 or high > MAX_SIDE or sums[0] != 0 or sums[-1] > total_seqlens_vit:
         return False
