@@ -93,6 +93,25 @@ def test_all_scores_minus_infinity_give_zeros_and_nothing_else_changes(
     assert torch.equal(result, plain)
 
 
+@pytest.mark.targets("cpu")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=["bf16", "fp16", "fp32"])
+@pytest.mark.parametrize("grid", [(3, 5), (4, 16), (20, 64)], ids=str)
+def test_a_score_of_infinity_or_nan_makes_its_row_nan_wherever_it_stands(
+    grid: tuple[int, int], dtype: torch.dtype, rng: Generator
+) -> None:
+    rows, columns = grid
+    shapes = [(1, rows * columns, 2, 16)] * 3 + [(1, rows * columns, 2, side) for side in grid]
+    inputs = [torch.randn(shape, generator=rng).to(dtype) for shape in shapes]
+    bad = torch.zeros(rows * columns, 2, dtype=torch.bool)
+    for table, side in ((inputs[3], rows), (inputs[4], columns)):
+        for place in range(min(side, rows * columns // 4)):
+            query = int(torch.randint(rows * columns, (), generator=rng))
+            table[0, query, place % 2, place] = torch.inf if place % 3 else torch.nan
+            bad[query, place % 2] = True
+    result = attn_rel_h_rel_w(*inputs, *grid)
+    assert torch.equal(result[0].isnan(), bad.unsqueeze(-1).expand(-1, -1, 16))
+
+
 def test_padding_of_the_tables_isn_t_read(target: str, device: torch.device, rng: Generator) -> None:
     inputs = [torch.randn(1, 12, 2, 16, generator=rng).to(device, torch.float16) for _ in range(5)]
     expected = attn_rel_h_rel_w(*inputs, 3, 4)

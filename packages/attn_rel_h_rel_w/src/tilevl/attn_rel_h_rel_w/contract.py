@@ -141,6 +141,6 @@ def specialise(
     grid_h: int | None,
     grid_w: int | None,
     scale: float | None,
-) -> tuple[torch.dtype]:
-    """The static key: sizes, strides and scale are read at run time."""
-    return (query.dtype,)
+) -> tuple[torch.dtype, int, int, int]:
+    """The static key: dtype, head dim, rows and columns of the grid. All else is read at run time."""
+    return query.dtype, query.shape[3], *grid(query.shape[1], grid_h, grid_w)

@@ -17,8 +17,8 @@ _LONG = 1024  # tokens from which on the faster way is the faster one
 _WIDE = 16  # rows and columns of the grid from which on it is
 
 
-def build(dtype: torch.dtype) -> Kernel:
-    """The kernel of a dtype."""
+def build(dtype: torch.dtype, *_sizes: int) -> Kernel:
+    """The kernel of a dtype; sizes are read at run time."""
     fast = dtype == torch.bfloat16 and one_hot.is_fast()
 
     def kernel(
@@ -64,7 +64,9 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, rel_h: Tensor, rel_w: Ten
             for s in range(0, queries, query_step):
                 block = (*part, slice(s, s + query_step))
                 bias = rel_h[block].float().unsqueeze(-1) + rel_w[block].float().unsqueeze(-2)
-                result, _ = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+                result, logarithm_of_sum = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
                     query[block], keys, values, attn_mask=bias.flatten(-2), scale=scale
                 )
+                if query.dtype != torch.float32:  # there torch gives 0, not NaN, for some rows with a score of +inf
+                    result.masked_fill_((logarithm_of_sum == torch.inf).unsqueeze(-1), torch.nan)
                 out[block] = result
