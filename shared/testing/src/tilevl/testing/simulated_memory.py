@@ -119,7 +119,14 @@ def _on_host(op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
                 return original
         return _to_npu(value)
 
-    result = op(*tree_map(down, args), **tree_map(down, kwargs))
+    # PyTorch hands a number that it wrapped in a tensor to a kernel in Python as the number.
+    given = [
+        torch.tensor(value)
+        if isinstance(declared.type, torch.TensorType) and isinstance(value, bool | int | float)
+        else value
+        for declared, value in zip(op._schema.arguments, args, strict=False)
+    ]
+    result = op(*tree_map(down, given), **tree_map(down, kwargs))
     for host, original in hosts:
         if host.shape != original.shape:  # an output that the op resized
             _give_memory(original, host.numel(), host.shape, host.stride())
