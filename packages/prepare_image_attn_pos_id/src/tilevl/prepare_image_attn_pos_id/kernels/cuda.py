@@ -88,16 +88,25 @@ def positions() -> Any:
                 begin = ends[first]
             held = T.alloc_local((4,), "int32")
             short = height > 0 and width > 0 and height <= MAX_SIDE and width <= MAX_SIDE and height * width < _SHORT
-            if short and window == 1 and base >= begin and base + TOKENS <= begin + height * width:
+            inside = short and base >= begin and base + TOKENS <= begin + height * width
+            if inside and (window == 1 or (window == 2 and (base - begin) % 2 == 0 and width % 2 == 0)):
                 columns = T.alloc_var("int32", init=T.int32(width))
                 for pair in T.unroll(_PAIRS):
                     local = T.alloc_var("int32", init=T.int32(base - begin) + (pair * _THREADS + thread) * 2)
-                    line = T.alloc_var("int32", init=T.truncdiv(local, columns))
-                    column = T.alloc_var("int32", init=local - line * columns)
-                    held[0] = line
-                    held[1] = column
-                    held[2] = T.if_then_else(column + 1 < columns, line, line + 1)
-                    held[3] = T.if_then_else(column + 1 < columns, column + 1, 0)
+                    if window == 1:
+                        line = T.alloc_var("int32", init=T.truncdiv(local, columns))
+                        column = T.alloc_var("int32", init=local - line * columns)
+                        held[0] = line
+                        held[1] = column
+                        held[2] = T.if_then_else(column + 1 < columns, line, line + 1)
+                        held[3] = T.if_then_else(column + 1 < columns, column + 1, 0)
+                    else:  # a pair is one row of a window
+                        band = T.alloc_var("int32", init=T.truncdiv(local, columns * 2))
+                        in_band = T.alloc_var("int32", init=local - band * columns * 2)
+                        held[0] = band * 2 + ((in_band >> 1) & 1)
+                        held[1] = (in_band >> 2) * 2
+                        held[2] = held[0]
+                        held[3] = held[1] + 1
                     for v in T.vectorized(4):
                         result[(base + (pair * _THREADS + thread) * 2) * 2 + v] = held[v]
             else:
