@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 import torch
 from hypothesis import assume, given, settings
@@ -36,6 +38,16 @@ def test_rows_apart_is_what_placing_every_element_says(layout: tuple[tuple[int, 
     else:
         with pytest.raises(ValueError, match="op: x must have rows that don't overlap, got strides"):
             checks.check_rows_apart("op", "x", tensor)
+
+
+def test_an_expanded_row_is_refused_without_placing_all_its_copies() -> None:
+    tensor = torch.empty(1, 8).expand(100_000, 8)
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="op: x must have rows that don't overlap, got strides"):
+        checks.check_rows_apart("op", "x", tensor)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 200_000
 
 
 @settings(deadline=None, max_examples=400)

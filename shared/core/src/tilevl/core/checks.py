@@ -121,8 +121,10 @@ def check_rows_apart(op: str, name: str, tensor: Tensor) -> None:
         reach = (size - 1) * stride + reach
     else:
         return
-    starts = sorted(_row_starts(axes))
-    apart = all(after - before >= width for before, after in pairwise(starts))
+    apart = bool(axes[0][0] >= width)  # else a row and the next one meet
+    if apart:
+        starts = sorted(_row_starts(axes))
+        apart = all(after - before >= width for before, after in pairwise(starts))
     require(
         apart,
         lambda: (
