@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,11 @@ def test_a_memoryview_of_wider_elements_is_taken_as_bytes() -> None:
     content = write_bmp(RED_BLUE)
     content += bytes(-len(content) % 4)
     assert np.array_equal(pixels_in(memoryview(content).cast("I"), 2), RED_BLUE)
+
+
+def test_a_memoryview_with_gaps_is_taken_as_what_it_shows() -> None:
+    spread = bytes(byte for pair in zip(write_bmp(RED_BLUE), itertools.repeat(0xEE)) for byte in pair)
+    assert np.array_equal(pixels_in(memoryview(spread)[::2], 2), RED_BLUE)
 
 
 def test_the_batch_owns_its_memory() -> None:

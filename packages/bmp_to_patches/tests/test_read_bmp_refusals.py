@@ -168,8 +168,10 @@ def test_wrong_types() -> None:
         read_bmp([made(), 1.5], 16)  # type: ignore[list-item]
     with pytest.raises(TypeError, match=r"read_bmp: files\[0\] must be opened in binary mode, got a text file"):
         read_bmp(io.StringIO("BM"), 16)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="interpreted as an integer"):
+    with pytest.raises(TypeError, match="read_bmp: patch_size must be an int, got float"):
         read_bmp(made(), 1.5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="read_bmp: window must be an int, got str"):
+        read_bmp(made(), 1, "2")  # type: ignore[arg-type]
 
 
 def test_a_missing_path_is_the_system_s_error(tmp_path: Path) -> None:
