@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from tilevl.core import TargetUnavailableError, checks, schemas, targets
 from tilevl.core.registration import register
@@ -126,6 +127,27 @@ def test_an_input_that_requires_grad_is_refused_in_grad_mode_only(make_op: MakeO
         assert op(*args).is_inference()
 
 
+@pytest.mark.parametrize("in_place", [False, True], ids=["result", "in_place"])
+@pytest.mark.parametrize("position", [0, 1])
+def test_an_input_with_a_forward_mode_tangent_is_refused(make_op: MakeOp, position: int, in_place: bool) -> None:
+    op = make_op(STORE_KERNEL if in_place else ADD_KERNEL, in_place=in_place)
+    inputs = [torch.randn(3, 4), torch.randn(4)]
+    name = ("x", "row")[position]
+
+    def of_one(value: Tensor) -> Tensor:
+        args = [*inputs]
+        args[position] = value.clone()
+        result = op(*args)
+        return args[0] if in_place else result
+
+    with pytest.raises(RuntimeError, match=f"has no gradient, and {name} carries a tangent of forward-mode AD"):
+        torch.func.jvp(of_one, (inputs[position],), (torch.ones_like(inputs[position]),))
+    with forward_ad.dual_level():
+        with pytest.raises(RuntimeError, match=f"{name} carries a tangent"):
+            of_one(forward_ad.make_dual(inputs[position], torch.ones_like(inputs[position])))
+        assert of_one(inputs[position]).shape == (3, 4)
+
+
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.enable_grad, torch.inference_mode])
 def test_a_write_bumps_the_version_so_that_a_saved_tensor_is_caught(make_op: MakeOp, mode: Any) -> None:
     op = make_op(STORE_KERNEL, in_place=True)
@@ -137,6 +159,19 @@ def test_a_write_bumps_the_version_so_that_a_saved_tensor_is_caught(make_op: Mak
     assert x._version > before
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.enable_grad, torch.inference_mode])
+def test_a_refused_write_leaves_the_version_as_it_was(make_op: MakeOp, mode: Any) -> None:
+    op = make_op(STORE_KERNEL, in_place=True)
+    x, weight = torch.randn(2, 4), torch.randn(2, 4, requires_grad=True)
+    loss = (weight * x).sum()
+    with mode(), pytest.raises(ValueError, match="must be even"):
+        op(x, torch.randn(4), 3)
+    with mode(), pytest.raises(ValueError, match="row must be finite"):
+        op(x, torch.full((4,), float("inf")))
+    loss.backward()
+    assert torch.equal(weight.grad, x)
 
 
 def test_an_inference_tensor_is_written_in_inference_mode(make_op: MakeOp) -> None:

@@ -1,9 +1,10 @@
 """One call per op: a schema and a contract become ``torch.ops.tilevl.<op>``.
 
 Every op gets a fake, an entry for CPU, CUDA and PrivateUse1 (NPU) tensors, and a kernel on the Autograd key that
-refuses an input that requires grad, bumps the version of what the op writes and goes on below ADInplaceOrView. A second
-one bumps on ADInplaceOrView itself, which inference mode enters without passing Autograd. Without them a backward
-through the op is silently wrong. This is the only module that uses torch's private names for it.
+refuses an input that requires grad or carries a tangent, goes on below ADInplaceOrView and bumps the version of what
+the op wrote. A second one bumps on ADInplaceOrView itself, which inference mode enters without passing Autograd.
+Without them a derivative through the op is silently wrong. This is the only module that uses torch's private names for
+it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from tilevl.core import data_checks, requirements, schemas, targets
 from tilevl.core.cache import Kernel, KernelCache
@@ -145,18 +147,27 @@ def register(
                     raise RuntimeError(
                         f"{name}: has no gradient, and {arguments[i].name} requires grad; call it under torch.no_grad()"
                     )
+        if forward_ad._current_level >= 0:
+            for i in tensors:
+                if forward_ad.unpack_dual(args[i]).tangent is not None:
+                    raise RuntimeError(
+                        f"{name}: has no gradient, and {arguments[i].name} carries a tangent of forward-mode AD; "
+                        "pass its primal alone"
+                    )
         return bump(keyset, *args)
 
     def bump(keyset: torch._C.DispatchKeySet, *args: Any) -> Any:
-        for i in written:
-            if not args[i].is_inference():
-                torch._C._increment_version((args[i],))
         left = keyset.raw_repr()
         if left in _plain_cpu:
-            return run_cpu(*args)
-        if left in _plain_cuda:
-            return run_device("cuda", args)
-        return op.redispatch(keyset & _below, *args)
+            result = run_cpu(*args)
+        elif left in _plain_cuda:
+            result = run_device("cuda", args)
+        else:
+            result = op.redispatch(keyset & _below, *args)
+        for i in written:  # afterwards: a call that was refused has written nothing
+            if not args[i].is_inference():
+                torch._C._increment_version((args[i],))
+        return result
 
     _library.impl(name, run_cpu, "CPU")
     _library.impl(name, lambda *args: run_device("cuda", args), "CUDA")
