@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from torch import Generator, Tensor
 
 from tilevl.replace_input_embeds import image_token_index, replace_input_embeds
-from tilevl.testing import same_bits
+from tilevl.testing import ascend_host, same_bits
 from tilevl.testing.guards import Guarded
+from tilevl.testing.simulated_launch import named_arguments
 from tilevl.testing.simulated_npu import SimulatedNpu
 
 from . import oracle
@@ -150,3 +153,16 @@ def test_positions_are_found_in_any_order_of_the_pipes(
             result = image_token_index(Guarded((mask,), device, rng).args[0], max(0, length)).cpu()
             kept = marked[: max(0, length)]
             assert torch.equal(result[: len(kept)], kept) and bool((result[len(kept) :] == -1).all())
+
+
+def test_cores_that_did_not_look_would_meet_in_a_row(simulated: SimulatedNpu, rng: Generator) -> None:
+    from tilevl.replace_input_embeds.kernels import ascend
+
+    program = ascend.move_rows(8, "bfloat16", "int64", 128)
+    source, changed = re.subn(r"(\[\d+\] <) 2\)", r"\1 1000000)", ascend_host.lower(program))
+    assert changed == 1
+    kernel = ascend_host.compile(source)
+    names = [parameter.name for parameter in kernel.signature.parameters]
+    tensors = draw(rng, 1, 240, 40), draw(rng, 100, 40), one_row_only(rng)
+    with pytest.raises(ascend_host.KernelFaultError, match="nothing orders the blocks"):
+        kernel(8, **named_arguments(program, tensors, names))
