@@ -42,11 +42,16 @@ SHAPES = {
 
 def main() -> None:
     """Verifies, then times."""
-    given = options(__doc__, "cpu", "cuda")
+    given = options(__doc__, "cpu", "cuda", "ascend")
     if given.target == "cuda":
         import on_cuda
 
         on_cuda.main(given)
+        return
+    if given.target == "ascend":
+        import on_ascend
+
+        on_ascend.main(given)
         return
     rows = []
     for shape, (grid_hw, window) in SHAPES.items():

@@ -42,7 +42,7 @@ def test_a_grid_in_windows_gives_the_worked_value(device: torch.device) -> None:
 def test_rows_past_the_last_image_are_zero(
     images: int, device: torch.device, rng: Generator, poisoned_memory: None
 ) -> None:
-    assert torch.empty(4, 2, dtype=torch.int32, device=device).max() == 2**31 - 1
+    assert bool((torch.empty(4, 2, dtype=torch.int32, device=device).cpu() > 2**30).all())  # not zero by chance
     args = to(device, call(any_grids(rng, images), spare=500))
     result = prepare_image_attn_pos_id(*args)
     assert same_bits(result[-500:], torch.zeros(500, 2, dtype=torch.int32))
