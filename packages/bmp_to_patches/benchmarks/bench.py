@@ -100,11 +100,16 @@ def measure(shape: str, dtype: torch.dtype, compiled: bool, rounds: int) -> list
 
 def main() -> None:
     """All shapes in bfloat16, the first in the other dtypes too."""
-    given = options(__doc__, "cpu", "cuda")
+    given = options(__doc__, "cpu", "cuda", "ascend")
     if given.target == "cuda":
         import on_cuda
 
         on_cuda.main(given)
+        return
+    if given.target == "ascend":
+        import on_ascend
+
+        on_ascend.main(given)
         return
     rows = []
     for shape in SHAPES:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tilevl.bmp_to_patches import values
 from tilevl.bmp_to_patches.contract import OP
-from tilevl.core.ascend import BLOCK_BYTES, AscendProgram
+from tilevl.core.ascend import BLOCK_BYTES, AscendProgram, require_no_capture
 from tilevl.core.cache import Kernel
 
 _IN_BYTES = 32 * 1024  # pixel rows of a group; a 16-bit index reaches each of them
@@ -59,11 +59,12 @@ def build(
 
 
 def _per_device(table: Tensor) -> Callable[[torch.device], Tensor]:
-    """Copies a table to a device at its first use there: calls after the first copy nothing."""
+    """Copies a table to a device at its first use there, which a graph capture can't hold; later calls copy nothing."""
     copies: dict[torch.device, Tensor] = {}
 
     def on(device: torch.device) -> Tensor:
         if device not in copies:
+            require_no_capture(OP)
             copies[device] = table.to(device)
         return copies[device]
 
