@@ -26,6 +26,27 @@ def test_of_equal_indices_one_row_wins_whole(device: torch.device, rng: Generato
     assert same_bits(result[5:], embeds[5:])
 
 
+@pytest.mark.targets("cpu")
+@pytest.mark.parametrize(("count", "width"), [(2, 200_000), (3, 100_003), (90, 4001), (700, 300)])
+def test_of_equal_indices_the_last_row_wins_whole_on_many_threads(count: int, width: int, rng: Generator) -> None:
+    embeds = torch.randn(6, width, generator=rng)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        for _ in range(10):
+            rows = torch.randn(count, width, generator=rng)
+            index = torch.randint(-1, 2, (count,), generator=rng) * 3
+            index[-1] = index[0] = 3
+            result = embeds.clone()
+            replace_input_embeds(result, rows, index)
+            last_of = {row: i for i, row in enumerate(index.tolist()) if row >= 0}
+            assert all(
+                same_bits(result[row], rows[last_of[row]] if row in last_of else embeds[row]) for row in range(6)
+            )
+    finally:
+        torch.set_num_threads(threads)
+
+
 def test_mask_to_index_to_rows_is_masked_scatter(device: torch.device, rng: Generator) -> None:
     is_image = torch.rand(4, 30, generator=rng) < 0.3
     embeds = torch.randn(4, 30, 16, generator=rng)

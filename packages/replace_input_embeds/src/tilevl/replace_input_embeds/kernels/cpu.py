@@ -38,19 +38,24 @@ def _replace_rows(rows: Tensor, image_embeds: Tensor, token_index: Tensor) -> No
         if count >= _RUN and values == list(range(values[0], values[0] + count)):
             _copy_run(rows, image_embeds, values[0], 0, count)
             return
-        skips = min(values) < 0
+        plain = min(values) >= 0 and len(set(values)) == count
     else:
-        breaks = torch.nonzero(token_index[1:] - token_index[:-1] != 1).flatten() + 1
+        steps = token_index[1:] - token_index[:-1]
+        breaks = torch.nonzero(steps != 1).flatten() + 1
         if (breaks.numel() + 1) * _RUN <= count:
             starts = [0, *breaks.tolist()]
             firsts = [int(token_index[0]), *token_index[breaks].tolist()]
             for first, start, stop in zip(firsts, starts, [*starts[1:], count], strict=True):
                 _copy_run(rows, image_embeds, first, start, stop)
             return
-        skips = int(token_index.min()) < 0
-    if skips:
-        kept = torch.nonzero(token_index >= 0).flatten()
-        image_embeds, token_index = image_embeds[kept], token_index[kept]
+        plain = int(token_index.min()) >= 0 and bool((steps > 0).all())
+    if not plain:
+        # index_copy_ shares its work out over threads inside rows too, so that rows of equal indices would mix.
+        last_place = dict(zip(token_index.tolist(), range(count), strict=True))
+        places = sorted(place for index, place in last_place.items() if index >= 0)
+        if len(places) < count:
+            kept = torch.tensor(places, dtype=torch.int64, device="cpu")
+            image_embeds, token_index = image_embeds[kept], token_index[kept]
     rows.index_copy_(0, token_index.long(), image_embeds)
 
 
