@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 
 import pytest
@@ -119,3 +120,16 @@ def test_random_numbers_differ_between_tests_and_repeat_between_runs(package: py
         runs.append(re.findall(r"drew (\d+)", "\n".join(lines)))
     assert runs[0] == runs[1]
     assert len(set(runs[0])) == 2
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch_npu") is not None, reason="beside torch_npu nothing is simulated")
+def test_without_a_compiler_ascend_can_not_be_simulated(
+    package: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package.makepyprojecttoml('[tool.tilevl]\ntargets = ["ascend"]\n')
+    monkeypatch.setenv("PATH", "")
+    result = package.runpytest_inprocess("-rs", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines(
+        ["*target ascend can't run here: *neither torch_npu nor g++*install GCC's C++ compiler*"]
+    )
