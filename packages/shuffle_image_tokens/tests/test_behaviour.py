@@ -109,6 +109,27 @@ def test_extra_memory_is_a_block_and_not_an_image(rows: int, width: int, device:
     assert 0 < allocated <= (4 << 20) + 4096 < args[0].nbytes / 6
 
 
+@pytest.mark.targets("cpu")
+@pytest.mark.parametrize("kind", ["many_small_images_of_narrow_rows", "one_across_entries"])
+def test_peak_of_extra_memory_is_what_the_readme_says(kind: str, rng: Generator) -> None:
+    if kind == "one_across_entries":
+        storage = torch.randn(2 * 15000 * 512 + 64, generator=rng).bfloat16()
+        embeds = storage.as_strided((2, 15000, 512), (15000 * 512 + 64, 512, 1))
+        start, tokens, bound = torch.tensor([0]), torch.tensor([30000]), 30000 * 270 + 2**20
+    else:
+        embeds = torch.randn(8 * 60000, 1, generator=rng).bfloat16()
+        start = torch.arange(0, 8 * 60000, 8) + torch.randint(3, (60000,), generator=rng)
+        tokens, bound = torch.full((60000,), 6), 16 * 2**20
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as recorded:
+        shuffle_image_tokens(embeds, start, tokens, 30000)
+    held = peak = 0
+    for event in recorded.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            held += event.nbytes()
+            peak = max(peak, held)
+    assert 0 < peak < bound
+
+
 @settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_batch_is_permuted_within_its_images(device: torch.device, data: st.DataObject) -> None:

@@ -3,7 +3,7 @@
 Both copies are strided views of whole rows, or for a large image of strips of columns: then the second copy finds what
 the first one read and wrote in the cache. Equal images at equal distances go together, and so do small ones.
 
-Extra memory: up to 16 MiB, or 256 bytes per row of an image where that is more.
+Extra memory: up to 16 MiB, or some 260 bytes per row of an image where that is more.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ _BLOCK = 4 << 20  # bytes of a strip of columns, and of small images that go tog
 _TOGETHER = 2 << 20  # bytes of equal images that go together
 _STRIP = 256  # least bytes of a row that are worth a copy of their own
 _SMALL = 16 << 10  # bytes up to which a run of images isn't worth two strided copies of its own
+_INDEX = 128  # bytes of indices per row where small images go by gather and scatter, no less
 _FEW = 8  # small images from which one gather and one scatter are cheaper
 
 Span = tuple[int, int]  # first row and number of rows of an image
@@ -70,7 +71,7 @@ def _shuffle_rows(rows: Tensor, spans: list[Span], groups: int) -> None:
         else:
             _shuffle_run(rows, start, count, distance, images, groups)
     if len(small) > _FEW:
-        for block in _blocks(small, _BLOCK // row_bytes):
+        for block in _blocks(small, _BLOCK // max(row_bytes, _INDEX)):
             _shuffle_small(rows, block, groups)
         return
     for start, count in small:
@@ -149,9 +150,10 @@ def _shuffle_across(embeds: Tensor, start: int, count: int, groups: int) -> None
         last = min(count, first + tokens - row)
         pieces.append((first, last, embeds[entry, row : row + last - first]))
         first = last
+    scratch = embeds.new_empty((count, columns))
     for column in range(0, width, columns):
-        scratch = embeds.new_empty((count, min(columns, width - column)))
+        part = scratch[:, : width - column]
         for first, last, piece in pieces:
-            scratch.index_copy_(0, place[first:last], piece[:, column : column + columns])
+            part.index_copy_(0, place[first:last], piece[:, column : column + columns])
         for first, last, piece in pieces:
-            piece[:, column : column + columns].copy_(scratch[first:last])
+            piece[:, column : column + columns].copy_(part[first:last])
