@@ -94,19 +94,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what has no meaning: on a target, by the marker ``targets`` or ``Case.targets``, or for an op."""
-    out = {item: None for item in items if _meaningless(item)}
+    """Leaves out what has no meaning: on a target, by the marker ``targets`` or ``Case.targets``, or for an op.
+
+    A test that uses no target is about the package. It runs beside the target ``cpu``, not again beside each other one.
+    """
+    asked = config.getoption("--target")
+    elsewhere = bool(asked) and "cpu" not in asked
+    out = {item: None for item in items if _meaningless(item, elsewhere)}
     if out:
         config.hook.pytest_deselected(items=list(out))
         items[:] = [item for item in items if item not in out]
 
 
-def _meaningless(item: pytest.Item) -> bool:
+def _meaningless(item: pytest.Item, elsewhere: bool) -> bool:
     params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     if any(name in _ROWS and row is None for name, row in params.items()):
         return True
     if "target" not in params:
-        return False
+        return elsewhere
     marker = item.get_closest_marker("targets")
     limits = [marker.args if marker else ()]
     limits += [value.targets for value in params.values() if isinstance(value, Case | Refusal)]
