@@ -69,6 +69,4 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, rel_h: Tensor, rel_w: Ten
                 )
                 if query.dtype != torch.float32:  # there torch gives 0, not NaN, for some rows with a score of +inf
                     result.masked_fill_((logarithm_of_sum == torch.inf).unsqueeze(-1), torch.nan)
-                if query.dtype != torch.float32:  # there torch gives 0, not NaN, for some rows with a score of +inf
-                    result.masked_fill_((logarithm_of_sum == torch.inf).unsqueeze(-1), torch.nan)
                 out[block] = result

@@ -11,5 +11,5 @@ _LARGEST = 3.4e38
 
 
 def base_2(bias: Any) -> Any:
-    """A float32 bias times log2(e); -inf stays, but no finite number becomes infinite."""
-    return T.if_then_else(bias == -T.infinity("float32"), bias, T.max(T.min(bias * LOG2E, _LARGEST), -_LARGEST))
+    """A float32 bias times log2(e). Infinities and NaN stay, but no finite number becomes infinite."""
+    return T.if_then_else(T.abs(bias) <= _LARGEST, T.max(T.min(bias * LOG2E, _LARGEST), -_LARGEST), bias)

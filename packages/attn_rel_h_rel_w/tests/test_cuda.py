@@ -1,0 +1,164 @@
+"""On CUDA: programs build without a GPU; large grids, alignments, captures; no hidden synchronisation or build."""
+
+from __future__ import annotations
+
+from importlib import import_module, util
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from tilevl.attn_rel_h_rel_w import attn_rel_h_rel_w
+from tilevl.core import cuda
+from tilevl.testing import relative_error
+from tilevl.testing.cuda_suite import build_without_gpu
+from tilevl.testing.graphs import capture
+
+from . import oracle
+from .cases import BF16, FP16, tensors
+from .test_standard import compare
+
+KERNELS = "tilevl.attn_rel_h_rel_w.kernels"
+GRIDS = [(64, 64), (48, 48), (40, 40), (14, 14), (7, 41), (1, 160), (3, 300), (37, 29), (2, 67), (19, 13)]
+cuda_only = pytest.mark.targets("cuda")
+
+
+def on(device: torch.device, args: tuple) -> list:
+    return [arg.to(device) if isinstance(arg, Tensor) else arg for arg in args]
+
+
+@pytest.mark.parametrize("grid", [(64, 64), (40, 40), (14, 14)], ids=str)
+def test_hopper_s_program_builds_without_a_gpu(grid: tuple[int, int]) -> None:
+    program = None
+    if util.find_spec("tilelang"):
+        kernels = import_module(f"{KERNELS}.cuda_wgmma")
+        program = kernels.attend_grid("bfloat16", 64, *grid, kernels.plan_of(*grid))
+    build_without_gpu(program, "sm_90a")
+
+
+@pytest.mark.parametrize("architecture", ["sm_90a", "sm_80"])
+@pytest.mark.parametrize("unit", [1, 8])
+def test_general_program_builds_without_a_gpu(unit: int, architecture: str) -> None:
+    program = None
+    if util.find_spec("tilelang"):
+        program = import_module(f"{KERNELS}.cuda_general").attend_tiles("float16", 80, 14, 14, unit)
+    build_without_gpu(program, architecture)
+
+
+@cuda_only
+@pytest.mark.parametrize("dtype", [BF16, FP16], ids=["bf16", "fp16"])
+@pytest.mark.parametrize("grid", GRIDS, ids=str)
+def test_grids_of_every_plan(
+    grid: tuple[int, int], dtype: torch.dtype, target: str, device: torch.device, rng: Generator
+) -> None:
+    args = (*tensors(rng, *grid, batch=2, heads=2, head_dim=64, dtype=dtype, padding=(3, 5)), *grid)
+    compare(attn_rel_h_rel_w(*on(device, args)), oracle.attn_rel_h_rel_w(*args))
+
+
+@cuda_only
+@pytest.mark.parametrize("head_dim", [64, 80])
+@pytest.mark.parametrize("shift", [1, 2, 4, 8])
+def test_any_alignment(shift: int, head_dim: int, target: str, device: torch.device, rng: Generator) -> None:
+    qkv = torch.randn(2, 54, 3, 2, head_dim + 2 * shift, generator=rng).bfloat16()
+    query, key, value = qkv[..., shift : shift + head_dim].unbind(2)
+    rel_h, rel_w = (torch.randn(2, 54, 2, side + shift, generator=rng).bfloat16()[..., shift:] for side in (6, 9))
+    memory = qkv.to(device)
+    moved = memory[..., shift : shift + head_dim].unbind(2)
+    tables = [
+        table.to(device).as_strided(table.shape, table.stride(), 0) if table.is_contiguous() else table.to(device)
+        for table in (rel_h, rel_w)
+    ]
+    result = attn_rel_h_rel_w(*moved, *tables, 6, 9)
+    compare(result, oracle.attn_rel_h_rel_w(query, key, value, rel_h, rel_w, 6, 9))
+
+
+@cuda_only
+@pytest.mark.parametrize("grid", [(16, 16), (14, 14)], ids=str)
+def test_minus_infinity_and_nan_stay_in_their_rows(
+    grid: tuple[int, int], target: str, device: torch.device, rng: Generator
+) -> None:
+    args = (*tensors(rng, *grid, head_dim=64, padding=(2, 2)), *grid)
+    args[3][0, 5, 1] = -torch.inf
+    args[3][1, :, 2, 3] = -torch.inf
+    args[4][0, 70, 0, : grid[1]] = -torch.inf
+    args[0][1, 9, 0, 7] = torch.nan
+    args[4][1, 100, 1, 2] = torch.nan
+    compare(attn_rel_h_rel_w(*on(device, args)), oracle.attn_rel_h_rel_w(*args))
+
+
+@cuda_only
+@pytest.mark.parametrize("grid", [(14, 14), (16, 16), (5, 3)], ids=str)
+def test_second_call_neither_synchronises_nor_compiles_for_another_batch(
+    grid: tuple[int, int], target: str, device: torch.device, rng: Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attn_rel_h_rel_w(*on(device, (*tensors(rng, *grid, batch=1, heads=1, head_dim=64), *grid)))
+    args = (*tensors(rng, *grid, batch=3, heads=4, head_dim=64, padding=(2, 2)), *grid)
+    moved = on(device, args)
+    monkeypatch.setattr(cuda, "compiled", None)
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        result = attn_rel_h_rel_w(*moved)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    compare(result, oracle.attn_rel_h_rel_w(*args))
+
+
+@cuda_only
+def test_replay_sees_new_contents(target: str, device: torch.device, rng: Generator) -> None:
+    args = (*tensors(rng, 16, 16, head_dim=64), 16, 16)
+    moved = on(device, args)
+    replay = capture(lambda: attn_rel_h_rel_w(*moved))
+    for _ in range(3):
+        args = (*tensors(rng, 16, 16, head_dim=64), 16, 16)
+        for old, new in zip(moved[:5], args[:5], strict=True):
+            old.copy_(new)
+        compare(replay(), oracle.attn_rel_h_rel_w(*args))
+
+
+@cuda_only
+def test_two_streams_at_once_give_what_one_gives(target: str, device: torch.device, rng: Generator) -> None:
+    args = on(device, (*tensors(rng, 16, 16, heads=12, head_dim=64), 16, 16))
+    expected = attn_rel_h_rel_w(*args)
+    torch.cuda.synchronize()
+    streams, results = [torch.cuda.Stream() for _ in range(2)], []
+    for turn in range(100):
+        with torch.cuda.stream(streams[turn % 2]):
+            results.append(attn_rel_h_rel_w(*args))
+    torch.cuda.synchronize()
+    assert all(torch.equal(result, expected) for result in results)
+
+
+@cuda_only
+def test_reduce_overhead_is_eager(target: str, device: torch.device, rng: Generator) -> None:
+    compiled = torch.compile(attn_rel_h_rel_w, fullgraph=True, mode="reduce-overhead")
+    for _ in range(4):
+        args = (*tensors(rng, 16, 16, head_dim=64), 16, 16)
+        compare(compiled(*on(device, args)).clone(), oracle.attn_rel_h_rel_w(*args))
+
+
+@cuda_only
+@pytest.mark.parametrize("head_dim", [64, 80])
+def test_offsets_beyond_2_to_the_31(head_dim: int, target: str, device: torch.device, rng: Generator) -> None:
+    """The last batch gives what it gives alone; a dense bias would take 73 GB."""
+    batch, grid = 2**31 // (1600 * 12 * head_dim) + 3, (40, 40)
+    one = [torch.randn(1, 1600, 12, width, generator=rng).bfloat16() for width in (head_dim,) * 3 + grid]
+    moved = [tensor.to(device) for tensor in one]
+    many = [tensor.repeat(batch, 1, 1, 1) for tensor in moved]
+    for tensor in many:
+        tensor[1:-1].mul_(0.5)
+    result = attn_rel_h_rel_w(*many, *grid)
+    assert torch.equal(result[-1], attn_rel_h_rel_w(*moved, *grid)[0])
+    assert torch.equal(result[0], result[-1])
+    assert relative_error(result[-1].cpu(), oracle.attn_rel_h_rel_w(*one, *grid)[0]) < 4e-3
+
+
+@cuda_only
+def test_extra_memory_is_the_result(target: str, device: torch.device, rng: Generator) -> None:
+    args = on(device, (*tensors(rng, 64, 64, batch=1, heads=12, head_dim=64), 64, 64))
+    attn_rel_h_rel_w(*args)
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    result = attn_rel_h_rel_w(*args)
+    assert torch.cuda.max_memory_allocated() - before <= result.nbytes + 2**20
