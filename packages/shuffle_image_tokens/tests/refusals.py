@@ -157,9 +157,9 @@ DATA = [
     data(
         "count_that_wraps",
         spans((2, 2**63 - 2), bound=2**63 - 1),
-        "image_start[0] must be at most -9223372036854775786, so that 9223372036854775806 rows end",
+        "image_tokens[0] must be at most the 20 rows of input_embeds, got 9223372036854775806",
     ),
-    data("no_tokens", spans((0, 2), rows=0), "image_start[0] must be at most -2,"),
+    data("no_tokens", spans((0, 2), rows=0), "image_tokens[0] must be at most the 0 rows of input_embeds, got 2"),
     data(
         "overlap",
         spans((9, 4), (0, 4), (3, 8)),

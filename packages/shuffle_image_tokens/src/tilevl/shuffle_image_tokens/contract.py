@@ -62,6 +62,10 @@ def check_data(
             )
         if count % groups:
             raise ValueError(f"{OP}: image_tokens[{image}] must be a multiple of groups, {groups}, got {count}")
+        if count > rows:
+            raise ValueError(
+                f"{OP}: image_tokens[{image}] must be at most the {rows} rows of input_embeds, got {count}"
+            )
         if start + count > rows:
             raise ValueError(
                 f"{OP}: image_start[{image}] must be at most {rows - count}, so that {count} rows end in the "
