@@ -77,11 +77,12 @@ def build(dtype: torch.dtype, head_dim: int, grid_h: int, grid_w: int) -> Kernel
 
 
 def _suits(query: Tensor, key: Tensor, value: Tensor, rel_h: Tensor, rel_w: Tensor, tokens: int, heads: int) -> bool:
-    """Whether TMA can take query, key and value: aligned to 16 bytes, no overlapping rows, 32-bit strides."""
+    """Whether TMA can take query, key and value: aligned to 16 bytes, no shared rows, 32-bit offsets."""
     for tensor in (query, key, value):
         strides = _strides(tensor)
         bits = tensor.data_ptr() | (strides[0] | strides[1] | strides[2]) * _SIZE
-        if bits % 16 or min(strides) < 1 or max(strides) >= _MOST // tokens:
+        extent = sum((size - 1) * stride for size, stride in zip(tensor.shape, strides, strict=False))
+        if bits % 16 or min(strides) < 1 or extent >= _MOST:
             return False
     return max(rel_h.stride(1), rel_w.stride(1)) < _MOST_STRIDE and heads * tokens < _MOST
 

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="misc,valid-type,no-untyped-def,untyped-decorator"
 """CUDA, for any grid, head dim, stride and alignment, on sm_80 and later: tiles pass through registers.
 
 A tile of keys is a rectangle of the grid, so that a tile of ``rel_h`` and one of ``rel_w`` hold all its bias. Softmax

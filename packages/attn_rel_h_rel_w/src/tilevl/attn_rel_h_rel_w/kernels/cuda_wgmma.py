@@ -1,3 +1,4 @@
+# mypy: disable-error-code="misc,valid-type,no-untyped-def,untyped-decorator"
 """CUDA, for Hopper: tiles of keys come by TMA, warpgroups multiply them from shared memory and hold all else.
 
 A tile of keys is ``rows`` x ``columns`` of the grid, where ``columns`` is the grid's width, or a part of it, made a
@@ -17,7 +18,7 @@ HEAD_DIMS = (16, 32, 64)  # widths that one swizzle of shared memory spans
 _WARPGROUP, _WARP = 128, 32
 _MOST_COLUMNS, _MOST_KEYS, _ALL_KEYS = 128, 144, 224
 _MOST_TABLE = 64 * 1024  # bytes of rel_h in shared memory
-_IN_FLIGHT = 32  # loads of rel_h that a thread waits for at once
+_IN_FLIGHT = 16  # loads of rel_h that a thread waits for at once
 _REGISTERS = {2: 240, 3: 160}  # of a thread, by warpgroups that multiply
 _LOADER_REGISTERS = 24
 
@@ -61,7 +62,7 @@ def plan_of(grid_h: int, grid_w: int) -> Plan | None:
     elif columns == 40:  # three warpgroups of 160 registers hold tiles of 80 keys
         plan = Plan(3, 2, columns, 3)
     else:
-        plan = Plan(2, rows, columns, 4, overlapped=True, turns=True)
+        plan = Plan(2, rows, columns, 3 if rows * columns <= 128 else 2, overlapped=True, turns=True)
     table = _to_multiple(grid_h, plan.rows) * (64 * plan.warpgroups + 1) * 4
     return plan if table <= _MOST_TABLE else None
 
@@ -138,32 +139,27 @@ def attend_grid(dtype: str, head_dim: int, grid_h: int, grid_w: int, plan: Plan)
             load_tile(j, value, v_tiles, v_full, b, n)
 
     @T.macro
-    def load_columns(part, w_bias, w, token, first):
-        for i, c in T.Parallel(queries, columns):
+    def take_columns(part, w_bias, w, token, first):
+        for i, c in T.Parallel(queries, columns):  # all loads first: a thread waits once
             w_bias[i, c] = -infinity
             if first + i < tokens and part * columns + c < grid_w:
                 w_bias[i, c] = T.Cast("float32", w[i * token + part * columns + c])
-
-    @T.macro
-    def take_columns(w_bias):
         for i, c in T.Parallel(queries, columns):
             w_bias[i, c] = base_2(w_bias[i, c])
 
     @T.macro
-    def load_rows(turn, held, h, token, thread, first):
-        for u in T.unroll(in_flight):
-            at = (turn * in_flight + u) * workers + thread
-            held[u] = -infinity
-            if at < queries * table_rows:
-                if first + at // table_rows < tokens and at % table_rows < grid_h:
-                    held[u] = T.Cast("float32", h[at // table_rows * token + at % table_rows])
-
-    @T.macro
-    def take_rows(turn, h_table, held, thread):
-        for u in T.unroll(in_flight):
-            at = (turn * in_flight + u) * workers + thread
-            if at < queries * table_rows:
-                h_table[at % table_rows, at // table_rows] = base_2(held[u])
+    def take_rows(h_table, held, h, token, thread, first):
+        for turn in T.serial(-(-loads // in_flight)):
+            for u in T.unroll(in_flight):
+                at = (turn * in_flight + u) * workers + thread
+                held[u] = -infinity
+                if at < queries * table_rows:
+                    if first + at // table_rows < tokens and at % table_rows < grid_h:
+                        held[u] = T.Cast("float32", h[at // table_rows * token + at % table_rows])
+            for u in T.unroll(in_flight):
+                at = (turn * in_flight + u) * workers + thread
+                if at < queries * table_rows:
+                    h_table[at % table_rows, at // table_rows] = base_2(held[u])
 
     @T.macro
     def multiply_keys(j, q_tile, k_tiles, k_full, scores):
@@ -244,16 +240,11 @@ def attend_grid(dtype: str, head_dim: int, grid_h: int, grid_w: int, plan: Plan)
                 sums: in_layout_of_scores(8),
             }
         )
-        load_columns(0, w_bias, w, w_token, first)
-        load_rows(0, held, h, h_token, thread, first)  # before any of them is used: a thread waits once
+        take_columns(0, w_bias, w, w_token, first)
         T.fill(top, -infinity)
         T.fill(sums, 0)
         T.fill(result, 0)
-        take_columns(w_bias)
-        take_rows(0, h_table, held, thread)
-        for turn in T.serial(1, -(-loads // in_flight)):
-            load_rows(turn, held, h, h_token, thread, first)
-            take_rows(turn, h_table, held, thread)
+        take_rows(h_table, held, h, h_token, thread, first)
         T.sync_threads(1, workers)
         T.mbarrier_wait_parity(q_full[0], 0)
         if plan.overlapped:
@@ -266,8 +257,7 @@ def attend_grid(dtype: str, head_dim: int, grid_h: int, grid_w: int, plan: Plan)
             for j in T.serial(1, tiles):
                 if parts > 1:
                     if j % down == 0:
-                        load_columns(j // down, w_bias, w, w_token, first)
-                        take_columns(w_bias)
+                        take_columns(j // down, w_bias, w, w_token, first)
                 if plan.turns:
                     T.sync_threads(2 + thread // _WARPGROUP, workers)
                 multiply_keys(j, q_tile, k_tiles, k_full, scores)
@@ -288,8 +278,7 @@ def attend_grid(dtype: str, head_dim: int, grid_h: int, grid_w: int, plan: Plan)
             for j in T.serial(tiles):
                 if parts > 1:
                     if j % down == 0:
-                        load_columns(j // down, w_bias, w, w_token, first)
-                        take_columns(w_bias)
+                        take_columns(j // down, w_bias, w, w_token, first)
                 multiply_keys(j, q_tile, k_tiles, k_full, scores)
                 T.wait_wgmma(0)
                 release(k_empty, j, thread)
