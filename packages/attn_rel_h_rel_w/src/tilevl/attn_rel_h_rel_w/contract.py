@@ -143,4 +143,5 @@ def specialise(
     scale: float | None,
 ) -> tuple[torch.dtype, int, int, int]:
     """The static key: dtype, head dim, rows and columns of the grid. All else is read at run time."""
-    return query.dtype, query.shape[3], *grid(query.shape[1], grid_h, grid_w)
+    rows, columns = grid(query.shape[1], grid_h, grid_w)
+    return query.dtype, query.shape[3], int(rows), int(columns)
