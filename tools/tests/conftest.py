@@ -55,4 +55,4 @@ def git(root: Path, *arguments: str) -> str:
 
 def commit(root: Path, message: str) -> None:
     git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", message)
+    git(root, "commit", "--quiet", "--allow-empty", "--message", message)
