@@ -212,7 +212,7 @@ class StandardSuite:
         self, target: str, device: torch.device, rng: torch.Generator
     ) -> None:
         if not self.written:
-            return
+            pytest.skip("the op writes no tensor in place")
         case = next(case for case in self.cases if case.traced)
         for mode in (torch.no_grad, torch.inference_mode):
             args = _guarded(case, device, rng).args
