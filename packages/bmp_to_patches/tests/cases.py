@@ -176,6 +176,12 @@ REFUSALS = [
         "sums_rank", changed(2, lambda t: t[None]), ValueError, "cu_patches must be [num_crops + 1], got shape [1, 3]"
     ),
     Refusal("sums_dtype", changed(2, Tensor.float), TypeError, "cu_patches must be int32 or int64, got float32"),
+    Refusal(
+        "sums_strides",
+        changed(2, lambda t: torch.stack([t, t], 1)[:, 0]),
+        ValueError,
+        "cu_patches must be contiguous, got strides [2] for shape [3]",
+    ),
     Refusal("sums_length", changed(2, lambda t: t[:2]), ValueError, "one element more than crops has rows, 3, got 2"),
     Refusal("sums_device", changed(2, lambda t: t.to("meta")), TypeError, "cu_patches must be on the device of pixels"),
     Refusal("negative_total", changed(3, -1), ValueError, "total_patches must be at least 0, got -1"),

@@ -167,6 +167,12 @@ REFUSALS = [
     Refusal(
         "device", changed(1, lambda t: t.to("meta")), TypeError, "image_embeds must be on the device of input_embeds"
     ),
+    Refusal(
+        "index_device",
+        changed(2, lambda t: t.to("meta")),
+        TypeError,
+        "token_index must be on the device of input_embeds",
+    ),
     Refusal("width", changed(1, lambda t: t[:, :23]), ValueError, "rows of 24 elements like input_embeds, got 23"),
     Refusal("count", changed(2, lambda t: t[:8]), ValueError, "one element per row of image_embeds, 9, got 8"),
     Refusal(

@@ -1,0 +1,16 @@
+"""The page of errors against what calls raise, and against the source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tilevl.testing.errors import ErrorSuite
+
+from .errors import TABLES
+
+
+class TestErrors(ErrorSuite):
+    package = "bmp_to_patches"
+    tables = TABLES
+    page = Path(__file__).parents[1] / "ERRORS.md"
+    left_out = ("__main__", "preview")
