@@ -57,8 +57,8 @@ def tests(session: nox.Session, op: str, target: str) -> None:
 @nox.session
 @nox.parametrize("target", cells.of_targets())
 def integration(session: nox.Session, target: str) -> None:
-    """Tests of the ops together, and of the packages together."""
-    cells.run_pytest(session, "tests-integration", target=target)
+    """Tests of the ops together, inside real models, and of the packages together."""
+    cells.run_pytest(session, "tests-integration", target=target, with_models=True)
 
 
 @nox.session

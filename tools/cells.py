@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import nox
@@ -29,9 +30,9 @@ def of_ops(*, tagged: bool = True) -> list[nox.param]:
 
 
 def of_targets() -> list[nox.param]:
-    """A cell for each target that all ops have."""
-    shared = set(tree.target_names()).intersection(*(op.targets for op in tree.ops()))
-    return [nox.param(t, id=f"target='{t}'", tags=[t]) for t in tree.target_names() if t in shared]
+    """A cell for each target that two ops or more have: what they can be together on."""
+    declared = Counter(target for op in tree.ops() for target in op.targets)
+    return [nox.param(t, id=f"target='{t}'", tags=[t]) for t in tree.target_names() if declared[t] > 1]
 
 
 def of_ops_and_targets(*, tagged: bool = True) -> list[nox.param]:
@@ -78,15 +79,23 @@ def required_targets() -> set[str]:
     return names & set(tree.target_names())
 
 
-def run_pytest(session: nox.Session, *paths: str, target: str | None = None) -> None:
-    """Runs pytest in the shared environment on paths, or on what follows ``--``; for one target where one is given."""
+def run_pytest(session: nox.Session, *paths: str, target: str | None = None, with_models: bool = False) -> None:
+    """Runs pytest in the shared environment on paths, with what follows ``--``; for one target where one is given.
+
+    Args:
+        session: the session that runs.
+        paths: what pytest collects.
+        target: for ``--target``.
+        with_models: whether transformers is there.
+    """
     refuse_unselected_targets(session)
     arguments = [f"--target={target}"] if target else []
     folder = os.environ.get(results.FOLDER)
     if folder:
         arguments.append(f"--junit-xml={Path(folder) / results.file_name(session.name)}")
     inner = {stack.MACHINE_PYTHON: stack.machine_python()}  # for the tests that run nox themselves
-    session.run(str(stack.tests()), "-m", "pytest", *paths, *arguments, *session.posargs, env=inner)
+    python = stack.models() if with_models else stack.tests()
+    session.run(str(python), "-m", "pytest", *paths, *arguments, *session.posargs, env=inner)
 
 
 def refuse_unselected_targets(session: nox.Session) -> None:

@@ -1,7 +1,8 @@
 """The environments of the checks, in layers, so that torch is installed once.
 
 ``.nox/base`` holds torch, what the packages require beside it, and the test tools. ``.nox/tests-...`` lies over it with
-all packages of the tree, editable. ``TILEVL_ENV=system`` puts the machine's own Python below instead: torch, torch_npu,
+all packages of the tree, editable. ``.nox/models`` lies over the base with transformers, and ``.nox/models-tests-...``
+over that with the packages. ``TILEVL_ENV=system`` puts the machine's own Python below instead: torch, torch_npu,
 TileLang and all else that is installed there is used as it is, and the base holds what is missing only.
 """
 
@@ -17,7 +18,9 @@ import tree
 
 CONSTRAINTS = tree.ROOT / "constraints.txt"
 PLACE = tree.ROOT / ".nox"
+_SYSTEM_CONSTRAINTS = PLACE / "system-constraints.txt"
 CHOICE = "TILEVL_ENV"
+MODELS = "models"  # the dependency group of what only the tests inside real models need
 MACHINE_PYTHON = "TILEVL_PYTHON"  # set by dev.py: the Python that the user started
 
 # TileLang: the CPU target does without it, but here it generates the kernels that run on the host model or compile for
@@ -62,7 +65,27 @@ def base() -> Path:
 
 def tests() -> Path:
     """The Python with everything that tests need, all packages of the tree among it."""
-    below = environments.sites_of(str(base()))
+    return _with_packages("tests", base())
+
+
+def models() -> Path:
+    """The Python of ``tests`` with transformers beside it: what the tests inside real models need."""
+    below, wanted = base(), _groups()[MODELS]
+    constraints = _SYSTEM_CONSTRAINTS if uses_system() else CONSTRAINTS
+
+    def fill(python: Path) -> None:
+        _say(f"Installing {', '.join(wanted)} into .nox/models (once)")
+        environments.pip_install(python, "--constraint", str(constraints), *wanted)
+
+    key = environments.digest(constraints.read_text(encoding="utf-8"), *wanted)
+    sites = environments.sites_of(str(below))
+    made = environments.make(PLACE / "models", key, fill, over=sites, with_pip=False, keep=True)
+    return _with_packages("models-tests", made)
+
+
+def _with_packages(name: str, python: Path) -> Path:
+    """An environment over another, with all packages of the tree, editable."""
+    below = environments.sites_of(str(python))
     packages = tree.packages()
     written = [
         path.read_text(encoding="utf-8") for p in packages for path in (p.folder / "pyproject.toml", p.version_file)
@@ -74,7 +97,7 @@ def tests() -> Path:
 
     key = environments.digest(*map(str, below), *written)
     # One folder for each state of the packages: another may be in use while the tree changes. They are small.
-    return environments.make(PLACE / f"tests-{key[:8]}", key, fill, over=below, with_pip=False)
+    return environments.make(PLACE / f"{name}-{key[:8]}", key, fill, over=below, with_pip=False)
 
 
 def install_editable(python: Path, packages: list[tree.Package]) -> None:
@@ -91,9 +114,14 @@ def required() -> list[str]:
         lines += project.get("dependencies", [])
         for extra, wishes in project.get("optional-dependencies", {}).items():
             lines += wishes if extra not in _LEFT_OUT else []
-    for group in tree.read_toml(tree.ROOT / "pyproject.toml")["dependency-groups"].values():
-        lines += group
+    for name, group in _groups().items():
+        lines += group if name != MODELS else []
     return sorted({line for line in lines if not line.startswith("tilevl-")})
+
+
+def _groups() -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = tree.read_toml(tree.ROOT / "pyproject.toml")["dependency-groups"]
+    return groups
 
 
 def _base_over_machine(wanted: list[str]) -> Path:
@@ -108,12 +136,11 @@ def _base_over_machine(wanted: list[str]) -> Path:
     pins = [line for line in CONSTRAINTS.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
     pins = [line for line in pins if tree.distribution_in(line) not in installed] + sorted(installed.values())
     below = environments.sites_of(machine)
-    constraints = PLACE / "system-constraints.txt"
 
     def fill(python: Path) -> None:
         _say(f"Installing what {machine} lacks of the test tools into .nox/base-system")
-        constraints.write_text("\n".join(pins) + "\n", encoding="utf-8")
-        environments.pip_install(python, "--constraint", str(constraints), *wanted)
+        _SYSTEM_CONSTRAINTS.write_text("\n".join(pins) + "\n", encoding="utf-8")
+        environments.pip_install(python, "--constraint", str(_SYSTEM_CONSTRAINTS), *wanted)
 
     key = environments.digest(*wanted, *pins, *map(str, below))
     return environments.make(PLACE / "base-system", key, fill, interpreter=machine, over=below, keep=True)

@@ -15,6 +15,7 @@ RESOURCES = {
     "real_environments": "virtual environments with broken installations, made on the spot",
     "compiler": "a C++ compiler for torch.compile's inductor backend",
     "cuda_compiler": "TileLang and nvcc, which build CUDA kernels without a GPU",
+    "transformers": "Hugging Face transformers, whose models the ops are tested in",
 }
 
 
