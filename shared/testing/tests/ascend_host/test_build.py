@@ -182,8 +182,8 @@ def test_counts_and_their_cost() -> None:
     assert (counters.descriptors["gm_ub"], counters.bursts["ub_gm"]) == (1, 1)
     cost = counters.cost()
     assert cost.binding == "MTE2" and "by the model, not measured" in str(cost)
-    chip = ascend_host.ASCEND_950DT
-    cycles = 4096 / chip.gm_bytes + chip.descriptor_cycles + chip.burst_cycles
+    chip, rates = ascend_host.ASCEND_950DT, ascend_host.NAIVE
+    cycles = 4096 / rates.widths["gm_ub"] + rates.descriptor + rates.burst
     assert cost.microseconds == pytest.approx(chip.launch_us + cycles / 1650)
 
 

@@ -18,6 +18,7 @@ from tilevl.testing.ascend_host.errors import (
 )
 from tilevl.testing.ascend_host.kernel import Kernel, compile
 from tilevl.testing.ascend_host.lowering import lower
+from tilevl.testing.ascend_host.rates import FITTED, NAIVE, Rates
 
 __all__ = [
     "ASCEND_950DT",
@@ -28,10 +29,13 @@ __all__ = [
     "CoreCounts",
     "Cost",
     "Counters",
+    "FITTED",
     "Fault",
     "HostModelError",
     "Kernel",
     "KernelFaultError",
+    "NAIVE",
+    "Rates",
     "compile",
     "lower",
 ]

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilevl.testing.ascend_host.chip import DEFAULT_CHIP, Chip
 from tilevl.testing.ascend_host.cost import Cost, cost_of
+from tilevl.testing.ascend_host.rates import NAIVE, PATHS, RATE_SETS, SIMT_KINDS, VECTOR_KINDS, Rates
 from tilevl.testing.ascend_host.source import Signature
 
-# In the order of the enumerations in include/tilevl_host/counters.h.
-PATHS = (
-    "gm_ub", "ub_gm", "gm_l1", "l1_l0a", "l1_l0b", "l0c_ub", "l0c_gm", "ub_l1", "ub_ub", "gm_scalar", "gm_simt",
-    "ub_simt",
-)  # fmt: skip
-VECTOR_KINDS = (
-    "load", "store", "gather", "scatter", "arithmetic", "transcendental", "compare", "logic", "convert", "permute",
-    "reduce", "broadcast", "mask",
-)  # fmt: skip
-SIMT_KINDS = ("launches", "threads", "warps", "loads", "stores", "atomics", "barriers", "warp_operations")
 CORE_NAMES = ("cube", "vector0", "vector1")
-_WORDS = 3 * len(PATHS) + len(VECTOR_KINDS) + len(SIMT_KINDS) + 2
+_WORDS = 3 * len(PATHS) + len(VECTOR_KINDS) + len(SIMT_KINDS) + 2 + len(RATE_SETS)
 
 
 @dataclass(frozen=True)
@@ -38,6 +30,7 @@ class CoreCounts:
         simt: what SIMT functions did, by kind.
         macs: multiply-adds of the matrix unit.
         matrix_cycles: cycles of the matrix unit, at one 16 x 16 x 32-byte step a cycle.
+        cycles: from the start of the block until the core is done, all waits included, by name of the set of rates.
     """
 
     block: int
@@ -49,6 +42,7 @@ class CoreCounts:
     simt: Mapping[str, int]
     macs: int
     matrix_cycles: int
+    cycles: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -110,9 +104,14 @@ class Counters:
         moved = self.bytes
         return sum(moved[path] for path in ("gm_ub", "ub_gm", "gm_l1", "l0c_gm", "gm_scalar", "gm_simt"))
 
-    def cost(self, chip: Chip = DEFAULT_CHIP) -> Cost:
-        """A modelled time; see ``cost.py`` for the formula. Not a measurement."""
-        return cost_of(self.cores, chip)
+    def cost(self, chip: Chip = DEFAULT_CHIP, rates: Rates = NAIVE) -> Cost:
+        """A modelled time; see ``cost.py`` for the formula. Not a measurement.
+
+        Args:
+            chip: number of cores, clock and bandwidth.
+            rates: one of the sets of ``rates.py``.
+        """
+        return cost_of(self.cores, chip, rates)
 
 
 def _core(words: Sequence[int]) -> CoreCounts:
@@ -132,4 +131,5 @@ def _core(words: Sequence[int]) -> CoreCounts:
         simt=take(SIMT_KINDS),
         macs=next(groups),
         matrix_cycles=next(groups),
+        cycles={rates.name: struct.unpack("<d", struct.pack("<Q", next(groups)))[0] for rates in RATE_SETS},
     )

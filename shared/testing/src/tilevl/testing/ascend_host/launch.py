@@ -15,6 +15,7 @@ import torch
 from tilevl.testing.ascend_host import options as option_table
 from tilevl.testing.ascend_host.chip import DEFAULT_CHIP
 from tilevl.testing.ascend_host.counters import Counters
+from tilevl.testing.ascend_host.rates import RATE_SETS
 from tilevl.testing.ascend_host.source import Parameter, Signature
 
 ORDERS = ("eager", "lazy", "random")
@@ -69,6 +70,7 @@ class _Request(ctypes.Structure):
         *((name, ctypes.c_int32) for name in ("grid", "order", "kind", "mixed", "uses_simt", "max_blocks")),
         ("seed", ctypes.c_uint64),
         ("options", ctypes.POINTER(ctypes.c_int32)),
+        ("rates", ctypes.POINTER(ctypes.c_double)),
         *((name, ctypes.c_int32) for name in ("tensor_count", "allocation_count", "argument_count")),
         ("tensors", ctypes.POINTER(_Tensor)),
         ("allocations", ctypes.POINTER(_Allocation)),
@@ -210,6 +212,7 @@ class Library:
             max_blocks=DEFAULT_CHIP.vector_cores if signature.kind == "vector" else DEFAULT_CHIP.cube_cores,
             seed=seed,
             options=_array(ctypes.c_int32, numbers),
+            rates=_array(ctypes.c_double, [number for rates in RATE_SETS for number in rates.as_numbers()]),
             tensor_count=len(arguments.tensors),
             allocation_count=len(arguments.allocations),
             argument_count=len(arguments.arguments),

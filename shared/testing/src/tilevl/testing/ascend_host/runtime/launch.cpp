@@ -1,6 +1,7 @@
 // The way in from Python, and the counters.
 #include <xmmintrin.h>
 
+#include <bit>
 #include <csetjmp>
 #include <csignal>
 #include <cstring>
@@ -53,6 +54,7 @@ struct Request {
   int32_t grid, order, kind, mixed, uses_simt, max_blocks;
   uint64_t seed;
   const int32_t* options;
+  const Rates* rates;
   int32_t tensor_count, allocation_count, argument_count;
   const TensorRequest* tensors;
   const AllocationRequest* allocations;
@@ -85,6 +87,7 @@ static void prepare(const Request& request) {
   launch->max_blocks = request.max_blocks;
   launch->entry = tilevl_host_entry;
   memcpy(launch->options, request.options, sizeof launch->options);
+  memcpy(launch->rates, request.rates, sizeof launch->rates);
   for (int i = 0; i < request.tensor_count; ++i) {
     const TensorRequest& tensor = request.tensors[i];
     launch->tensors.push_back({tensor.name, tensor.allocation, tensor.begin, tensor.end});
@@ -189,11 +192,12 @@ static int run(const Request& request) {
   if (!state.fault.empty()) outcome += state.fault + '\0';
   if (outcome.empty()) {
     copy_out(request);
-    for (const auto& [who, counts] : state.counts) {
-      count_words.push_back(who.first);
-      count_words.push_back(who.second);
-      const auto* words = reinterpret_cast<const uint64_t*>(&counts);
+    for (const auto& one : state.finished) {
+      count_words.push_back(one.block);
+      count_words.push_back(one.core);
+      const auto* words = reinterpret_cast<const uint64_t*>(&one.counts);
       count_words.insert(count_words.end(), words, words + kCountWords);
+      for (double cycles : one.time) count_words.push_back(std::bit_cast<uint64_t>(cycles));
     }
   }
   arena_release(state);

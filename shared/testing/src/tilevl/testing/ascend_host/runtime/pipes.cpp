@@ -35,9 +35,36 @@ void require_core(CoreKind kind, const char* name) {
   }
 }
 
+static Time delay(double Rates::* what) {
+  Time time;
+  for (int i = 0; i < kRateSets; ++i) time[i] = launch->rates[i].*what;
+  return time;
+}
+
+// Adds what the counts between two moments take.
+static void spend(Time& time, const Counts& before, const Counts& after) {
+  const auto* from = reinterpret_cast<const uint64_t*>(&before);
+  const auto* to = reinterpret_cast<const uint64_t*>(&after);
+  for (int word = 0; word < kCountWords; ++word) {
+    if (from[word] == to[word]) continue;
+    for (int i = 0; i < kRateSets; ++i) time[i] += static_cast<double>(to[word] - from[word]) * launch->rates[i].word[word];
+  }
+}
+
+// Global memory that the kernel's body has touched itself since the last call takes the scalar pipe's time.
+void spend_scalar_accesses(Core& core) {
+  Counts before, after;
+  const int path = static_cast<int>(Path::gm_scalar);
+  before.bytes[path] = core.scalar_bytes;
+  after.bytes[path] = core.scalar_bytes = core.counts.bytes[path];
+  spend(core.time[kScalar], before, after);
+}
+
 void enqueue(Op op, const void* pc) {
   Core& core = *acting.core;
   op.place = pc;
+  if (core.scalar_bytes != core.counts.bytes[static_cast<int>(Path::gm_scalar)]) spend_scalar_accesses(core);
+  op.issue_time = core.time[kScalar];
   if (op.lane == kScalar) {
     if (op.kind == Op::wait || op.kind == Op::lock || op.kind == Op::wait_cross || op.kind == Op::drain) {
       scalar_wait(std::move(op));
@@ -119,18 +146,23 @@ static void arrive_now(Core& core, Op& op, const Clock& clock) {
   }
   flag->arrivals.push_back(clock);
   flag->places.push_back(op.place);
+  flag->times.push_back(core.time[op.lane]);
 }
 
 static void wait_now(Core& core, Op& op, Clock& clock) {
+  Time& time = core.time[op.lane];
   if (op.mode == CrossMode::intra) {
     CrossFlag& flag = core.intra[op.id];
+    not_before(time, flag.times[flag.waited], delay(&Rates::cross));
     clock.join(flag.arrivals[flag.waited++]);
     return;
   }
   const int mode = static_cast<int>(op.mode);
   CrossFlag& own = core.generations[mode][op.id];
   for (auto [other, unused] : partners(core, op.mode)) {
-    if (other->group == core.group) clock.join(other->generations[mode][op.id].arrivals[own.waited]);
+    const CrossFlag& flag = other->generations[mode][op.id];
+    if (other->group == core.group) clock.join(flag.arrivals[own.waited]);
+    not_before(time, flag.times[own.waited], delay(&Rates::cross));
   }
   ++own.waited;
   if (op.mode == CrossMode::inter) ++core.epoch;
@@ -143,28 +175,40 @@ void perform(Core& core, Op& op) {
   Clock& clock = core.clock[op.lane];
   clock.join(op.issued);
   ++clock.at[agent];
+  Time& time = core.time[op.lane];
+  not_before(time, op.issue_time);
   switch (op.kind) {
-    case Op::work: op.body(); break;
+    case Op::work: {
+      const Counts counted = core.counts;
+      op.body();
+      spend(time, counted, core.counts);
+      break;
+    }
     case Op::notify: {
       Flag& flag = core.flags[op.source][op.destination][op.id];
       if (flag.set) {
         fault("flag", "flag %s->%s %d set at %s while it is still set since %s", kLaneNames[op.source], kLaneNames[op.destination], op.id,
               place(op.place).text, place(flag.place).text);
       }
-      flag = {true, clock, op.place};
+      flag = {true, clock, op.place, time};
       if (op.lane == kScalar) ++clock.at[core.index * kLanes + kScalarWrites];
       break;
     }
     case Op::wait: {
       Flag& flag = core.flags[op.source][op.destination][op.id];
       clock.join(flag.clock);
+      not_before(time, flag.time, delay(&Rates::flag));
       flag.set = false;
       break;
     }
-    case Op::lock: clock.join(core.mutexes[op.id].clock); break;
+    case Op::lock:
+      clock.join(core.mutexes[op.id].clock);
+      not_before(time, core.mutexes[op.id].time);
+      break;
     case Op::unlock:
       ++core.mutexes[op.id].unlocks_done;
       core.mutexes[op.id].clock.join(clock);
+      not_before(core.mutexes[op.id].time, time);
       break;
     case Op::arrive: arrive_now(core, op, clock); break;
     case Op::wait_cross: wait_now(core, op, clock); break;
@@ -172,6 +216,7 @@ void perform(Core& core, Op& op) {
       if (op.lane == kMatrix) core.last_multiply_place = nullptr;
       break;
     case Op::drain:
+      for (const Time& other : core.time) not_before(time, other);
       for (const Clock& other : core.clock) clock.join(other);
       for (Clock& other : core.clock) other.join(clock);
       ++clock.at[core.index * kLanes + kScalarWrites];

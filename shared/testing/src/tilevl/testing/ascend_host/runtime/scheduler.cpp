@@ -182,7 +182,13 @@ static void finish_groups() {
     Group& group = *launch->active[i];
     if (!group.done()) continue;
     check_end(group);
-    for (int index : group.cores) launch->counts.push_back({{group.block, index}, group.core[index].counts});
+    for (int index : group.cores) {
+      Core& core = group.core[index];
+      spend_scalar_accesses(core);
+      Time end{};
+      for (const Time& time : core.time) not_before(end, time);
+      launch->finished.push_back({group.block, index, core.counts, end});
+    }
     group_destroy(&group);
   }
 }

@@ -1,6 +1,7 @@
 // The state of a launch. Private to the runtime.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -37,6 +38,14 @@ struct Clock {
   }
 };
 
+// When things happen, in cycles since the block began, by each set of rates. A pipe does one instruction after the other;
+// a flag, lock or arrival carries the time at which it was set. Nothing here changes what runs when.
+constexpr int kRateSets = 2;
+using Time = std::array<double, kRateSets>;
+inline void not_before(Time& time, const Time& other, const Time& delay = {}) {
+  for (int i = 0; i < kRateSets; ++i) time[i] = std::max(time[i], other[i] + delay[i]);
+}
+
 // The last access of one agent to a 32-byte cell.
 struct Record {
   uint32_t clock;
@@ -70,12 +79,14 @@ struct Op {
   int id = 0;
   uint32_t ticket = 0;
   Clock issued;
+  Time issue_time{};
 };
 
 struct Flag {
   bool set = false;
   Clock clock;
   const void* place = nullptr;
+  Time time{};
 };
 
 struct Mutex {
@@ -85,12 +96,14 @@ struct Mutex {
   int mode = 0;
   const void* place = nullptr;
   Clock clock;
+  Time time{};
 };
 
 // Arrivals of one core at one id; the waits of those it pairs with take them in order.
 struct CrossFlag {
   std::vector<Clock> arrivals;
   std::vector<const void*> places;
+  std::vector<Time> times;
   uint32_t waited = 0;
 };
 
@@ -105,6 +118,13 @@ struct Counts {
 };
 constexpr int kCountWords = sizeof(Counts) / sizeof(uint64_t);
 
+// What one set of rates says, in cycles. Mirrored by rates.py.
+struct Rates {
+  double word[kCountWords];  // for each unit of a count
+  double flag;               // from a flag's setting to the end of the wait for it
+  double cross;              // the same between cores
+};
+
 struct Group;
 
 struct Core {
@@ -117,6 +137,8 @@ struct Core {
   Op wait_for;            // what the body waits for, when waiting
   std::array<std::deque<Op>, kLanes> queue;
   std::array<Clock, kLanes> clock;
+  std::array<Time, kLanes> time{};           // at which each pipe is done with what it was given
+  uint64_t scalar_bytes = 0;                 // of global memory, that the time of the scalar pipe has in it
   Flag flags[kLanes][kLanes][kEventIds];
   Mutex mutexes[kLockIds];
   CrossFlag intra[kLockIds];                 // waiting for this core
@@ -194,7 +216,13 @@ struct Launch {
   std::set<std::array<uint32_t, 3>> seen;  // pairs of places that a hazard was reported for
   std::vector<std::string> reports;
   std::string fault;
-  std::vector<std::pair<std::pair<int, int>, Counts>> counts;  // (block, core)
+  struct Finished {
+    int block, core;
+    Counts counts;
+    Time time;
+  };
+  std::vector<Finished> finished;
+  Rates rates[kRateSets]{};
   int options[static_cast<int>(Option::count)]{};
 
   uint64_t draw(uint64_t below);
@@ -240,6 +268,7 @@ inline uint32_t place_code(const void* address) {
 void enqueue(Op op, const void* place);
 void perform(Core&, Op&);
 bool ready(Core&, const Op&);
+void spend_scalar_accesses(Core&);
 void check_end(Group&);
 std::string describe(const Core&, const Op&);
 
