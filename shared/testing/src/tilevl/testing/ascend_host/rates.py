@@ -34,8 +34,8 @@ class Rates:
         simt: cycles of an access of a SIMT thread: 4 schedulers of a warp of 32 advance together.
         matrix: cycles of a step of the matrix unit, 16 x 16 x 32 bytes.
         descriptor: cycles to start a copy instruction. An assumption.
-        burst: cycles of each contiguous piece of a copy between global memory and a core, beside its bytes.
-        inner_burst: the same of a copy inside a core.
+        burst: cycles of each contiguous piece of a copy between global memory and a core, beside its bytes. An
+            assumption. Copies inside a core run at their width, whatever their pieces.
         flag: cycles from the setting of a flag to the end of the wait for it.
         cross: the same between cores.
     """
@@ -48,7 +48,6 @@ class Rates:
     matrix: float = 1
     descriptor: float = 32
     burst: float = 2
-    inner_burst: float = 2
     flag: float = 0
     cross: float = 0
 
@@ -62,9 +61,7 @@ class Rates:
 
     def of_burst(self, path: str) -> float:
         """Cycles of a contiguous piece of a copy."""
-        if path not in PIPE_OF_PATH or path == "gm_scalar":
-            return 0.0
-        return self.burst if "gm" in path else self.inner_burst
+        return self.burst if path in ("gm_ub", "ub_gm", "gm_l1", "l0c_gm") else 0.0
 
     def of_vector(self, kind: str) -> float:
         """Cycles of a vector instruction."""
@@ -97,6 +94,6 @@ _WIDTHS = {
 #: One vector instruction a cycle, and the documented widths.
 NAIVE = Rates("naive", _WIDTHS)
 #: Fitted to what is published of one attention kernel; see DESIGN.md.
-FITTED = Rates("fitted", _WIDTHS, vector=0.506, gather=4, matrix=387 / 256, burst=4, flag=20, cross=100)
+FITTED = Rates("fitted", _WIDTHS, vector=0.5, gather=5, matrix=387 / 256, burst=3, cross=100)
 #: Those that the runtime keeps time by, in its order.
 RATE_SETS = (NAIVE, FITTED)

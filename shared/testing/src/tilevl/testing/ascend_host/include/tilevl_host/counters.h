@@ -1,4 +1,4 @@
-// What a roofline needs to know, counted per core.
+// What a modelled time needs to know, counted per core.
 #pragma once
 
 #include <cstdint>
