@@ -229,7 +229,7 @@ REFUSALS = [
         changed(0, Tensor.float),
         TypeError,
         "query must be bfloat16 or float16, got float32",
-        targets=("cuda",),
+        targets=("cuda", "ascend"),
     ),
     Refusal(
         "integers",

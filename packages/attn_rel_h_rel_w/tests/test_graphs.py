@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 
 from tilevl.attn_rel_h_rel_w import attn_rel_h_rel_w
+from tilevl.testing.graphs import need_tracing
 
 from . import oracle
 from .cases import FP16, FP32, tensors
@@ -45,6 +46,7 @@ class OneRowOfTables(torch.nn.Module):
 def test_exported_with_dynamic_batch_and_rows(
     target: str, device: torch.device, rng: Generator, tmp_path: Path
 ) -> None:
+    need_tracing(device)
     batch = torch.export.Dim("batch", min=1, max=64)
     rows = torch.export.Dim("rows", min=1, max=64)
     sizes = {0: batch, 1: 4 * rows}

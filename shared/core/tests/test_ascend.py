@@ -18,7 +18,7 @@ OP = "an_op"
 
 
 class Npu:
-    """Two devices of 72 vector cores."""
+    """Two devices of 72 vector cores and 36 cube cores."""
 
     def __init__(self) -> None:
         self.current, self.capturing = 0, False
@@ -30,7 +30,7 @@ class Npu:
         return self.capturing
 
     def get_device_properties(self, device: int) -> SimpleNamespace:
-        return SimpleNamespace(vector_core_num=72)
+        return SimpleNamespace(vector_core_num=72, cube_core_num=36)
 
     @contextmanager
     def device(self, index: int) -> Iterator[None]:
@@ -105,6 +105,17 @@ def test_the_variable_bounds_the_cores(
     monkeypatch.setenv(ascend.CORES_VARIABLE, limit)
     program(tensor_on(0))
     assert [made for made, _, _ in compiler.compiled] == [72, cores]
+
+
+@pytest.mark.parametrize(("limit", "groups"), [("1", 1), ("2", 1), ("9", 4), ("72", 36), ("500", 36)])
+def test_a_mixed_program_gets_groups_of_a_cube_core_and_two_vector_cores(
+    limit: str, groups: int, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = ascend.AscendProgram(OP, lambda groups: groups, mixed=True)
+    program(tensor_on(0))
+    monkeypatch.setenv(ascend.CORES_VARIABLE, limit)
+    program(tensor_on(0))
+    assert [made for made, _, _ in compiler.compiled] == [36, groups]
 
 
 @pytest.mark.parametrize("limit", ["0", "-3", "1.5", "all", ""])

@@ -44,7 +44,7 @@ class Compiler(Protocol):
 
 
 class AscendProgram:
-    """A TileLang program for the vector cores, compiled once for each device that calls it.
+    """A TileLang program for the vector cores, or for groups of cores, compiled once for each device that calls it.
 
     Safe to call from several threads. The first call on a device compiles, or loads what TileLang's cache on disk
     holds; all others only launch, on the current stream of the tensors' device, and wait for nothing.
@@ -54,15 +54,20 @@ class AscendProgram:
         trace: makes the ``T.prim_func`` for a number of cores, which must be the extent of its ``T.Kernel``. Its first
             parameter is a tensor. Parameters are tensors, whose sizes and strides may be ``T.dynamic``, and scalars.
         pass_configs: what TileLang's ``PassContext`` should hold.
+        mixed: whether a block is a group of one cube core and two vector cores; then the number that ``trace`` gets is
+            one of groups.
 
     Example:
         >>> program = AscendProgram("replace_input_embeds", trace)
         >>> program(input_embeds, image_embeds, token_index)
     """
 
-    def __init__(self, op: str, trace: Callable[[int], Any], pass_configs: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, op: str, trace: Callable[[int], Any], pass_configs: dict[str, Any] | None = None, *, mixed: bool = False
+    ) -> None:
         self.op = op
         self._trace = trace
+        self._mixed = mixed
         self._pass_configs = dict(pass_configs or {})
         self._launches: dict[tuple[int, str | None], Launch] = {}
         self._preparing = threading.Lock()
@@ -94,7 +99,7 @@ class AscendProgram:
             launch = self._launches.get((device, limit))
             if launch is None:
                 require_no_capture(self.op)
-                cores = vector_cores(device)
+                cores = groups(device) if self._mixed else vector_cores(device)
                 launch = _compiler(self._trace(cores), cores, self._pass_configs)
                 self._launches[device, limit] = launch
         return launch
@@ -126,6 +131,18 @@ def vector_cores(device: int) -> int:
     if not limit.isdecimal() or int(limit) == 0:
         raise ValueError(f"{CORES_VARIABLE} must be a positive number of cores, got {limit!r}")
     return min(there, int(limit))
+
+
+def groups(device: int) -> int:
+    """The groups of one cube core and two vector cores that a launch on a device spreads over.
+
+    TILEVL_NUM_VECTOR_CORES limits their vector cores; at least one group works.
+
+    Raises:
+        ValueError: the variable holds no positive number.
+    """
+    there: int = torch.npu.get_device_properties(device).cube_core_num  # type: ignore[attr-defined]
+    return max(1, min(there, vector_cores(device) // 2))
 
 
 def compile_for_npu(program: Any, cores: int, pass_configs: dict[str, Any]) -> Launch:

@@ -1,0 +1,142 @@
+"""How a grid is cut for Ascend: queries into tiles, keys into blocks, and where a block's bias lies in the tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilevl.core.ascend import BLOCK_BYTES, UB_BYTES
+
+KEYS = 128  # of a block, at most
+MOST_QUERIES = 128  # of a tile; half of them for each vector core
+LANES = 64  # float32 of a register
+SIZE = 2  # bytes of an element
+GROUPS = 8  # datablocks of a register
+GROUP_KEYS = KEYS // GROUPS  # even and odd keys in a datablock of two registers
+_ROW = BLOCK_BYTES // SIZE
+_SPARE = 2048  # bytes of the small buffers
+
+
+def up(number: int, step: int) -> int:
+    """The next multiple of ``step``."""
+    return -(-number // step) * step
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cut for one grid.
+
+    Attributes:
+        dtype: TileLang's name of the element type, ``bfloat16`` or ``float16``.
+        head_dim: D.
+        grid_h, grid_w: rows and columns of the grid.
+        folded: whether the query is multiplied by a power of two before the first product, so that scores come scaled.
+        flows: whether blocks of keys run on over the ends of grid rows; else a block is whole rows, or a piece of one.
+        resident: whether the tables of a tile stay in the unified buffer; else the piece of a block comes with it.
+    """
+
+    dtype: str
+    head_dim: int
+    grid_h: int
+    grid_w: int
+    folded: bool
+    flows: bool
+    resident: bool
+
+    @property
+    def tokens(self) -> int:
+        """Queries of a head, and keys."""
+        return self.grid_h * self.grid_w
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of a head."""
+        return -(-self.tokens // MOST_QUERIES)
+
+    @property
+    def queries(self) -> int:
+        """Rows of a tile, a multiple of 16; the last tile of a head may have less to do."""
+        return up(-(-self.tokens // self.tiles), 16)
+
+    @property
+    def half(self) -> int:
+        """Rows of a vector core."""
+        return self.queries // 2
+
+    @property
+    def pieces(self) -> int:
+        """Blocks of a grid row; 1 where a block holds whole rows."""
+        return -(-self.grid_w // KEYS)
+
+    @property
+    def rows(self) -> int:
+        """Grid rows of a block that doesn't flow."""
+        return min(max(1, KEYS // self.grid_w), self.grid_h)
+
+    @property
+    def keys(self) -> int:
+        """Keys of a block; the last one has what is left, and so has the last piece of a row."""
+        return self.rows * self.grid_w if self.pieces == 1 and not self.flows else KEYS
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of a head."""
+        return self.grid_h * self.pieces if self.pieces > 1 else -(-self.tokens // self.keys)
+
+    @property
+    def short(self) -> bool:
+        """Whether some block has less than ``KEYS``."""
+        return self.blocks * KEYS > self.tokens
+
+    @property
+    def pairs(self) -> bool:
+        """Whether the keys 2 i and 2 i + 1 of a block always share a grid row."""
+        return self.pieces > 1 or self.grid_w % 2 == 0
+
+    @property
+    def grouped(self) -> bool:
+        """Whether the keys 16 i to 16 i + 15 of a block always share a grid row, so that one load spreads their bias."""
+        return self.flows and self.grid_w % GROUP_KEYS == 0
+
+    @property
+    def width(self) -> int:
+        """Columns of the table of column biases in float32: enough for a block that starts anywhere in a grid row."""
+        if not self.flows:
+            return KEYS
+        return up(KEYS + max(block * KEYS % self.grid_w for block in range(self.grid_w)), KEYS)
+
+    @property
+    def staged_h(self) -> int:
+        """Elements from row to row of ``rel_h`` as it comes into the unified buffer."""
+        return up(self.grid_h if self.resident else self.rows, _ROW)
+
+    @property
+    def staged_w(self) -> int:
+        """The same for ``rel_w``."""
+        return up(min(self.grid_w, KEYS), _ROW)
+
+    @property
+    def spread(self) -> int:
+        """Columns of the table of row biases in float32, 8 for each block, where blocks are grouped."""
+        return up(self.blocks * GROUPS, KEYS)
+
+    @property
+    def ub_bytes(self) -> int:
+        """What all this takes of the unified buffer."""
+        tables = self.width * 4 + (self.staged_h + self.staged_w) * SIZE + (self.spread * 4 if self.grouped else 0)
+        scores_and_weights = 2 * KEYS * (4 + SIZE)
+        sums_and_result = (LANES + self.head_dim) * 4
+        return self.half * (tables + scores_and_weights + sums_and_result) + 2 * KEYS * SIZE + _SPARE
+
+
+def plan_of(dtype: str, head_dim: int, grid_h: int, grid_w: int, folded: bool) -> Plan:
+    """The cut that needs the fewest blocks of those that fit."""
+    kinds = [(False, False)]
+    if grid_w <= KEYS:
+        kinds.insert(0, (False, True))
+        if grid_w % GROUPS == 0:
+            kinds.insert(0, (True, True))
+    for flows, resident in kinds:
+        plan = Plan(dtype, head_dim, grid_h, grid_w, folded, flows, resident)
+        if plan.ub_bytes <= UB_BYTES:
+            return plan
+    return plan
