@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
 import tempfile
+import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -43,6 +47,9 @@ _KERNEL_FLAGS = (
     *_IN_ORDER,
 )
 _SHOWN_ERRORS = 12
+
+_CONTENTS = "contents.json"  # in each folder of the cache: its files and their digests, written last
+_LEFT_OVER = 3600  # seconds after which a folder that wasn't finished belongs to a process that was killed
 
 
 @cache
@@ -87,7 +94,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _digest(parts: Sequence[str], folders: Sequence[Path]) -> str:
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(_CONTENTS.encode())
     for part in parts:
         digest.update(part.encode() + b"\0")
     for folder in folders:
@@ -106,15 +113,21 @@ def _run(command: Sequence[str], what: str) -> None:
 
 
 def _built(name: str, build: Callable[[Path], None]) -> Path:
-    """A folder of the cache, filled by ``build`` in another place first: it is there whole or not at all."""
+    """A folder of the cache, filled by ``build`` in another place first: it is there whole or not at all.
+
+    Warns:
+        RuntimeWarning: a file in it was damaged since; it is built again.
+    """
     parent = kernel_cache_directory() / "ascend_host"
     folder = parent / name
-    if folder.is_dir():
+    if folder.is_dir() and (_is_whole(folder) or _kept_by_another(folder)):
         return folder
     parent.mkdir(parents=True, exist_ok=True)
+    _remove_left_over(parent)
     temporary = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=parent))
     try:
         build(temporary)
+        (temporary / _CONTENTS).write_text(json.dumps(_contents(temporary)), encoding="utf-8")
         try:
             os.rename(temporary, folder)
         except OSError:  # another process was faster: its folder holds the same
@@ -123,6 +136,41 @@ def _built(name: str, build: Callable[[Path], None]) -> Path:
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return folder
+
+
+def _contents(folder: Path) -> dict[str, str]:
+    files = (path for path in sorted(folder.iterdir()) if path.name != _CONTENTS)
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def _is_whole(folder: Path) -> bool:
+    try:
+        written: object = json.loads((folder / _CONTENTS).read_text(encoding="utf-8"))
+        return written == _contents(folder)
+    except (OSError, ValueError):  # a file is gone or can't be read, or the list is no JSON
+        return False
+
+
+def _kept_by_another(folder: Path) -> bool:
+    """Removes a damaged folder, unless another process has just done that and built it again."""
+    with (folder.parent / ".repair").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _is_whole(folder):
+            return True
+        shutil.rmtree(folder, ignore_errors=True)
+    warnings.warn(f"ascend_host: {folder} was damaged and is built again", RuntimeWarning, stacklevel=2)
+    return False
+
+
+def _remove_left_over(parent: Path) -> None:
+    """Removes what processes that were killed have left."""
+    for path in parent.glob(".*-*"):
+        try:
+            old = time.time() - path.stat().st_mtime > _LEFT_OVER
+        except FileNotFoundError:  # another process was faster
+            continue
+        if old:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 @cache

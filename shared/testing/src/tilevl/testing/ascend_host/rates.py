@@ -94,6 +94,6 @@ _WIDTHS = {
 #: One vector instruction a cycle, and the documented widths.
 NAIVE = Rates("naive", _WIDTHS)
 #: Fitted to what is published of one attention kernel; see DESIGN.md.
-FITTED = Rates("fitted", _WIDTHS, vector=0.5, gather=5, matrix=387 / 256, burst=3, cross=100)
+FITTED = Rates("fitted", _WIDTHS, vector=0.5, gather=5, matrix=387 / 256, cross=100)
 #: Those that the runtime keeps time by, in its order.
 RATE_SETS = (NAIVE, FITTED)
