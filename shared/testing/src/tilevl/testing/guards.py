@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor
@@ -80,3 +83,42 @@ class Guarded:
         elements = torch.zeros(-(-size // item), dtype=torch.bool)
         elements.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).fill_(True)
         return elements.repeat_interleave(item)[:size]
+
+
+@contextmanager
+def guarded_results(generator: torch.Generator) -> Iterator[None]:
+    """Sets what ``torch.empty`` makes between guard bytes, and raises AssertionError at the end where one changed.
+
+    Results of ops and scratch of their kernels come from there. They hold random bytes at first, so that elements that
+    nobody writes show.
+
+    Args:
+        generator: fills guards and elements.
+    """
+    made: list[tuple[Tensor, Tensor, int, int]] = []
+    empty = torch.empty
+
+    def between_guards(*size: Any, **kwargs: Any) -> Tensor:
+        if not kwargs.keys() <= {"dtype", "device"} or kwargs.get("dtype") is None:
+            return empty(*size, **kwargs)
+        like = empty(*size, dtype=kwargs["dtype"], device="meta")
+        if torch.device(kwargs.get("device") or "cpu").type == "meta":
+            return like
+        room, length = GUARD // like.element_size(), like.numel()
+        count = (length + 2 * room) * like.element_size()
+        content = torch.randint(0, 256, (count,), dtype=torch.uint8, generator=generator, device="cpu")
+        buffer = content.view(like.dtype).to(kwargs.get("device"))
+        made.append((buffer, content, GUARD, count - GUARD))
+        if buffer.device.type not in ("cpu", "cuda"):
+            return buffer.as_strided(like.shape, like.stride(), room)
+        part = buffer.untyped_storage()[GUARD : count - GUARD]  # a storage of its own, which kernels may rely on
+        return empty(0, dtype=like.dtype, device=buffer.device).set_(part, 0, like.shape, like.stride())
+
+    with mock.patch.object(torch, "empty", between_guards):
+        yield
+    for buffer, content, start, stop in made:
+        changed = buffer.cpu().view(torch.uint8) != content
+        changed[start:stop] = False
+        if changed.any():
+            at = int(changed.to(torch.uint8).argmax()) - start
+            raise AssertionError(f"byte {at} changed beside a tensor of {stop - start} bytes that torch.empty made")

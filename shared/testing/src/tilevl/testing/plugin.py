@@ -20,7 +20,7 @@ import pytest
 import torch
 
 from tilevl.core import targets
-from tilevl.testing import require
+from tilevl.testing import fuzz_profiles, require
 from tilevl.testing.case import Case, Refusal
 
 if TYPE_CHECKING:
@@ -87,9 +87,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             metafunc.parametrize(fixture, rows, ids=[row.name if row else "none" for row in rows])
 
 
+@pytest.hookimpl(tryfirst=True)  # before Hypothesis loads what --hypothesis-profile names
 def pytest_configure(config: pytest.Config) -> None:
-    """Declares the marker ``targets``, and refuses a TILEVL_REQUIRE that names what nobody knows."""
+    """Declares the marker ``targets``, loads the profile of fuzzed tests, and refuses a TILEVL_REQUIRE of strangers."""
     require.required()
+    fuzz_profiles.load_profile()
     config.addinivalue_line("markers", "targets(*names): the test has a meaning on these targets only")
 
 
