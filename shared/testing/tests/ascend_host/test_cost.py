@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tilevl.testing import ascend_host
-from tilevl.testing.ascend_host import ASCEND_950DT, FITTED, NAIVE, Rates
+from tilevl.testing.ascend_host import ASCEND_950DT, DEAR_PIECES, FITTED, NAIVE, Rates
 
 from .hand_written import flag, load, mixed_kernel, store, vector_kernel
 
@@ -46,7 +46,7 @@ def _cycles(counters: ascend_host.Counters, core: str = "vector0", rates: Rates 
     return max(counts.cycles[rates.name] for counts in counters.cores if counts.core == core)
 
 
-@pytest.mark.parametrize("rates", [NAIVE, FITTED], ids=lambda rates: rates.name)
+@pytest.mark.parametrize("rates", [NAIVE, FITTED, DEAR_PIECES], ids=lambda rates: rates.name)
 def test_what_waits_for_a_flag_comes_after_what_set_it(rates: Rates, rng: torch.Generator) -> None:
     kernel = vector_kernel(_COPY, f"{load('ub', 'x', 4096)}\n{flag('MTE2', 'MTE3')}\n{store('y', 'ub', 1024)}")
     expected = _copied(4096, rates) + rates.flag + _copied(1024, rates)
@@ -75,7 +75,7 @@ def test_a_barrier_of_all_pipes_starts_everything_behind_the_slowest(rng: torch.
     assert _cycles(vector_kernel(_COPY, body)(1, **_bytes(rng))) == pytest.approx(_copied(4096) + _copied(2048))
 
 
-@pytest.mark.parametrize("rates", [NAIVE, FITTED], ids=lambda rates: rates.name)
+@pytest.mark.parametrize("rates", [NAIVE, FITTED, DEAR_PIECES], ids=lambda rates: rates.name)
 def test_a_core_waits_for_the_later_of_two_arrivals_of_other_cores(rates: Rates, rng: torch.Generator) -> None:
     vector = (
         f"if (sid == 1) {{ {load('ub', 'x', 4096)} }} else {{ {load('ub', 'x', 256)} }}\n"
@@ -93,7 +93,7 @@ def test_a_core_waits_for_the_later_of_two_arrivals_of_other_cores(rates: Rates,
     assert _cycles(counters, "vector0", rates) == pytest.approx(_copied(256, rates))
 
 
-@pytest.mark.parametrize("rates", [NAIVE, FITTED], ids=lambda rates: rates.name)
+@pytest.mark.parametrize("rates", [NAIVE, FITTED, DEAR_PIECES], ids=lambda rates: rates.name)
 def test_vector_instructions_take_the_rate_of_their_kind(rates: Rates, rng: torch.Generator) -> None:
     ends = f"{load('ub', 'x', 256)}\n{flag('MTE2', 'V')}\n", f"\n{flag('V', 'MTE3')}\n{store('y', 'ub + 1024', 256)}"
     calls = (
@@ -140,6 +140,12 @@ def test_neither_time_is_below_what_global_memory_takes(rng: torch.Generator) ->
     cost = kernel(1, **_bytes(rng)).cost(slow)
     assert cost.binding == "global memory"
     assert cost.microseconds == cost.scheduled == pytest.approx(slow.launch_us + 8192 / 1.0)
+
+
+def test_rates_that_no_launch_keeps_time_by_are_refused(rng: torch.Generator) -> None:
+    counters = vector_kernel(_COPY, load("ub", "x", 256))(1, **_bytes(rng))
+    with pytest.raises(ValueError, match="rates must be one of naive, fitted, fitted with dear pieces, got naive"):
+        counters.cost(rates=replace(NAIVE, burst=3))
 
 
 def test_each_count_has_a_rate_in_the_order_of_the_runtime() -> None:

@@ -18,11 +18,12 @@ from tilevl.testing.ascend_host.errors import (
 )
 from tilevl.testing.ascend_host.kernel import Kernel, compile
 from tilevl.testing.ascend_host.lowering import lower
-from tilevl.testing.ascend_host.rates import FITTED, NAIVE, Rates
+from tilevl.testing.ascend_host.rates import DEAR_PIECES, FITTED, NAIVE, Rates
 
 __all__ = [
     "ASCEND_950DT",
     "ASCEND_950PR",
+    "DEAR_PIECES",
     "FITTED",
     "NAIVE",
     "Chip",

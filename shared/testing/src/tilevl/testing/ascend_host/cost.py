@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilevl.testing.ascend_host.chip import Chip
-from tilevl.testing.ascend_host.rates import PATHS, PIPE_OF_PATH, Rates
+from tilevl.testing.ascend_host.rates import PATHS, PIPE_OF_PATH, RATE_SETS, Rates
 
 if TYPE_CHECKING:
     from tilevl.testing.ascend_host.counters import CoreCounts
@@ -67,7 +67,13 @@ def pipe_cycles(core: CoreCounts, rates: Rates) -> dict[str, float]:
 
 
 def cost_of(cores: Sequence[CoreCounts], chip: Chip, rates: Rates) -> Cost:
-    """Both times over the counts of a launch."""
+    """Both times over the counts of a launch.
+
+    Raises:
+        ValueError: the runtime keeps no time by these rates.
+    """
+    if rates not in RATE_SETS:
+        raise ValueError(f"cost: rates must be one of {', '.join(known.name for known in RATE_SETS)}, got {rates.name}")
     mixed_or_cube = any(core.core == "cube" for core in cores)
     groups = chip.cube_cores if mixed_or_cube else chip.vector_cores
     work: dict[tuple[int, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))

@@ -40,7 +40,7 @@ struct Clock {
 
 // When things happen, in cycles since the block began, by each set of rates. A pipe does one instruction after the other;
 // a flag, lock or arrival carries the time at which it was set. Nothing here changes what runs when.
-constexpr int kRateSets = 2;
+constexpr int kRateSets = 3;  // RATE_SETS of rates.py
 using Time = std::array<double, kRateSets>;
 inline void not_before(Time& time, const Time& other, const Time& delay = {}) {
   for (int i = 0; i < kRateSets; ++i) time[i] = std::max(time[i], other[i] + delay[i]);
