@@ -107,11 +107,16 @@ def measure(shape: Shape, rounds: int) -> list[Row]:
 
 def main() -> None:
     """Verifies, then times."""
-    given = options(__doc__, "cpu", "cuda", rounds=15)
+    given = options(__doc__, "cpu", "cuda", "ascend", rounds=15)
     if given.target == "cuda":
         import on_cuda
 
         on_cuda.main(given)
+        return
+    if given.target == "ascend":
+        import on_ascend
+
+        on_ascend.main(given)
         return
     report("attn_rel_h_rel_w_cpu", [row for shape in SHAPES for row in measure(shape, given.rounds)], given.out)
 
