@@ -71,7 +71,7 @@ def values_are_right(result: Tensor, args: Args) -> None:
 FUZZED = FuzzedOp(TABLES[0], OP, metadata_holds, lambda *args: True, values_are_right)
 SIDES = NUMBERS | st.none() | st.integers(0, 12)
 OTHERS = {5: SIDES, 6: SIDES, 7: st.sampled_from([None, 0.0, -0.5, 0.2, math.nan, math.inf, -math.inf])}
-GRIDS = st.sampled_from([(2, 2), (2, 3), (4, 1), (1, 1), (0, 3), (0, 0)])  # each is a kernel of its own
+GRIDS = st.sampled_from([(2, 2), (2, 3), (0, 3), (0, 0)])  # each is a kernel of its own
 
 
 @st.composite
