@@ -9,9 +9,9 @@ from argparse import Namespace
 from dataclasses import dataclass, field, replace
 
 import torch
+from ascend_published import KEYS, ROWS, Published
 from torch import Tensor
 
-from ascend_published import KEYS, ROWS, Published
 from tilevl.attn_rel_h_rel_w import attn_rel_h_rel_w
 from tilevl.testing import relative_error
 from tilevl.testing.ascend_benchmark import npu
