@@ -100,7 +100,7 @@ def test_processes_that_build_at_once_leave_one_whole_library() -> None:
         for done in pool.map(lambda _: run(), range(2)):
             assert done.returncode == 0, done.stderr
     folder = ascend_host.compile(kernel).library.path.parent
-    assert sorted(path.name for path in folder.iterdir()) == ["kernel.cpp", "kernel.so"]
+    assert sorted(path.name for path in folder.iterdir()) == ["contents.json", "kernel.cpp", "kernel.so"]
     assert not list(folder.parent.glob(f".{folder.name}-*"))
 
 
