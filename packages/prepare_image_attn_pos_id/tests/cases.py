@@ -103,7 +103,7 @@ CASES = [
     Case("huge_empty_side", lambda g: huge_empty_side(g, 2)),
     Case("huge_empty_side_among_many", lambda g: huge_empty_side(g, 80)),
     Case("inside_larger_tensors", inside_larger_tensors, traced=True),
-    Case("size_one_with_odd_strides", size_one_with_odd_strides),
+    Case("size_one_with_odd_strides", size_one_with_odd_strides, layout=True),
     Case("no_images", lambda g: call([]), traced=True),
     Case("no_images_but_rows", lambda g: call([], spare=9)),
     Case("no_images_odd_stride", no_images_odd_stride),

@@ -38,6 +38,24 @@ def test_a_grid_in_windows_gives_the_worked_value(device: torch.device) -> None:
     assert raster.tolist() == [[0, 0], [0, 1], [0, 2], [0, 3], [1, 0], [1, 1], [1, 2], [1, 3], [0, 0]]
 
 
+@pytest.mark.parametrize(
+    ("grid", "tokens"),
+    [
+        ((4, 4), [0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15]),
+        ((2, 4), [0, 1, 4, 5, 2, 3, 6, 7]),
+        ((4, 2), [0, 1, 2, 3, 4, 5, 6, 7]),
+    ],
+    ids=str,
+)
+def test_windows_are_squares_and_no_pieces_of_lines(
+    grid: tuple[int, int], tokens: list[int], device: torch.device
+) -> None:
+    """What a reshape without its permute gets wrong: https://github.com/OpenGVLab/InternVL/issues/962."""
+    grid_hw, sums = torch.tensor([grid], device=device), torch.tensor([0, len(tokens)], device=device)
+    positions = prepare_image_attn_pos_id(grid_hw, sums, len(tokens), window=2)
+    assert [row * grid[1] + column for row, column in positions.tolist()] == tokens
+
+
 @pytest.mark.parametrize("images", [0, 3, 40])
 def test_rows_past_the_last_image_are_zero(
     images: int, device: torch.device, rng: Generator, poisoned_memory: None

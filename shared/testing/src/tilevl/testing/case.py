@@ -18,14 +18,16 @@ class Case:
     Attributes:
         name: what is special about it; becomes part of the test id.
         make: draws all the op's arguments, as CPU tensors of the strides wanted. Called once per test.
-        traced: also runs under ``torch.compile`` and ``torch.export``, which take seconds each.
+        traced: also runs under ``opcheck``, ``torch.compile`` and ``torch.export``, which take seconds each.
         targets: the targets it has a meaning on; empty for all.
+        layout: has strides of a kind of its own, so that it runs under ``opcheck`` too, traced or not.
     """
 
     name: str
     make: Make
     traced: bool = False
     targets: tuple[str, ...] = ()
+    layout: bool = False
 
 
 @dataclass(frozen=True)

@@ -134,8 +134,8 @@ def page(package: str, tables: Sequence[ErrorTable]) -> str:
     lines = [
         f"# Errors of {package}",
         "",
-        "Written by `tools/errors.py` from `tests/errors.py`; a test runs every example. `<…>` stands for what the call",
-        f"gave, and each message begins with the function's name and `: `.{_CORE_PAGE if package != 'core' else ''}",
+        "Written by `tools/errors.py` from `tests/errors.py`; a test runs every example. `<…>` stands for what the",
+        f"call gave, and each message begins with the function's name and `: `.{'' if package == 'core' else _CORE_PAGE}",
     ]
     for table in tables:
         raised = list(table.raised())

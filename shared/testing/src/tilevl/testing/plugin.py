@@ -68,6 +68,7 @@ def selected_targets(config: pytest.Config, folder: Path) -> list[str]:
 _ROWS: dict[str, Callable[[Any], list[Any]]] = {
     "case": lambda suite: list(suite.cases),
     "traced_case": lambda suite: [case for case in suite.cases if case.traced],
+    "checked_case": lambda suite: [case for case in suite.cases if case.traced or case.layout],
     "refusal": lambda suite: list(suite.refusals),
     "metadata_refusal": lambda suite: [refusal for refusal in suite.refusals if not refusal.data],
     "data_refusal": lambda suite: [refusal for refusal in suite.refusals if refusal.data],

@@ -98,8 +98,8 @@ class StandardSuite:
                 (real.shape, real.dtype, real.stride(), real.device, real.storage_offset())
             )
 
-    def test_opcheck(self, traced_case: Case, target: str, device: torch.device, rng: torch.Generator) -> None:
-        args = _guarded(traced_case, device, rng).args
+    def test_opcheck(self, checked_case: Case, target: str, device: torch.device, rng: torch.Generator) -> None:
+        args = _guarded(checked_case, device, rng).args
         if traces_below_dynamo(device):
             torch.library.opcheck(self.op, args)
         else:
@@ -173,6 +173,31 @@ class StandardSuite:
         with pytest.raises(metadata_refusal.error) as exported:
             export_and_load(type(self).function, args, None)
         assert str(exported.value) == str(real.value)
+
+    @pytest.mark.targets("cuda", "ascend", "pto")
+    def test_a_tensor_left_on_the_cpu_is_refused(
+        self, case: Case, target: str, device: torch.device, rng: torch.Generator
+    ) -> None:
+        """Whatever its size, the first of them too: https://github.com/vllm-project/vllm/pull/43844."""
+        args = _guarded(case, device, rng).args
+        places = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
+        for i in places if len(places) > 1 else []:
+            mixed = [arg.cpu() if place == i else arg for place, arg in enumerate(args)]
+            with pytest.raises(TypeError, match=f"^{_name(self.op)}: .* must be on the device of "):
+                type(self).function(*mixed)
+
+    @pytest.mark.targets("cuda")
+    def test_another_device_than_the_current_one(
+        self, case: Case, target: str, device: torch.device, rng: torch.Generator
+    ) -> None:
+        if torch.cuda.device_count() < 2:
+            pytest.skip("needs two GPUs")
+        for other in ("cuda:0", "cuda:1", "cuda:0"):  # nothing that the first call left on its device serves the second
+            guarded = _guarded(case, torch.device(other), rng)
+            expected = type(self).oracle(*_on_cpu(guarded.args))
+            result = self.outcome(type(self).function, guarded.args)
+            assert result.device == torch.device(other) and torch.cuda.current_device() == 0
+            self.compare(result, expected)
 
     def test_compiled_refusal_holds_the_text(
         self, metadata_refusal: Refusal, target: str, device: torch.device, rng: torch.Generator
@@ -268,9 +293,12 @@ def _on_cpu(args: Args) -> Args:
     return tuple(arg.detach().cpu().clone() if isinstance(arg, Tensor) else arg for arg in args)
 
 
+def _name(op: torch._ops.OpOverload) -> str:
+    return op._schema.name.partition("::")[2]
+
+
 def _check_text(op: torch._ops.OpOverload, refusal: Refusal, text: str) -> None:
-    name = op._schema.name.partition("::")[2]
-    assert text.startswith(f"{name}: "), text
+    assert text.startswith(f"{_name(op)}: "), text
     assert refusal.text in text, text
     if refusal.error is TypeError:
         assert "argument" not in text, text
