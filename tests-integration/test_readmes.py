@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import doctest
-import re
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import tree
 from PIL import Image
 
-ROOT = Path(__file__).parents[1]
+from .readmes import ROOT, examples
+
 READMES = [ROOT / "README.md", *sorted(ROOT.glob("packages/*/README.md"))]
-OPS = sorted(path.parent.name for path in ROOT.glob("packages/*/pyproject.toml"))
+MODULES = [package.module for package in tree.wares()]
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("pages")
 @pytest.mark.parametrize("path", READMES, ids=lambda path: path.parent.name)
 def test_examples_run(path: Path) -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    blocks = examples(path)
     assert blocks
     names: dict[str, object] = {}
     for block in blocks:
@@ -37,14 +38,14 @@ def test_examples_run(path: Path) -> None:
 
 
 @pytest.mark.usefixtures("pages")
-@pytest.mark.parametrize("op", OPS)
-def test_docstring_examples_give_what_they_say(op: str) -> None:
-    module = import_module(f"tilevl.{op}")
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples_give_what_they_say(name: str) -> None:
+    module = import_module(name)
     found = [
         test
-        for name in module.__all__
+        for public in module.__all__
         for test in doctest.DocTestFinder(recurse=False).find(
-            getattr(module, name), name, module=False, globs={"torch": torch, **vars(module)}
+            getattr(module, public), public, module=False, globs={"torch": torch, **vars(module)}
         )
         if test.examples
     ]
