@@ -107,16 +107,19 @@ def install_editable(python: Path, packages: list[tree.Package]) -> None:
 
 
 def required() -> list[str]:
-    """What the packages require beside each other, and the test tools of the root's dependency groups."""
+    """What the packages require beside each other and the models, and the test tools of the root's dependency groups."""
     lines: list[str] = []
     for package in tree.packages():
+        if package.is_integration:  # the library that it serves is in the environment of the models alone
+            continue
         project = package.manifest["project"]
         lines += project.get("dependencies", [])
         for extra, wishes in project.get("optional-dependencies", {}).items():
             lines += wishes if extra not in _LEFT_OUT else []
     for name, group in _groups().items():
         lines += group if name != MODELS else []
-    return sorted({line for line in lines if not line.startswith("tilevl-")})
+    later = {tree.distribution_in(line) for line in _groups()[MODELS]}
+    return sorted({line for line in lines if not line.startswith("tilevl-") and tree.distribution_in(line) not in later})
 
 
 def _groups() -> dict[str, list[str]]:
