@@ -107,7 +107,7 @@ def install_editable(python: Path, packages: list[tree.Package]) -> None:
 
 
 def required() -> list[str]:
-    """What the packages require beside each other and the models, and the test tools of the root's dependency groups."""
+    """What the packages require beside each other and the models, and the test tools of the dependency groups."""
     lines: list[str] = []
     for package in tree.packages():
         if package.is_integration:  # the library that it serves is in the environment of the models alone
@@ -119,7 +119,8 @@ def required() -> list[str]:
     for name, group in _groups().items():
         lines += group if name != MODELS else []
     later = {tree.distribution_in(line) for line in _groups()[MODELS]}
-    return sorted({line for line in lines if not line.startswith("tilevl-") and tree.distribution_in(line) not in later})
+    names = {line: tree.distribution_in(line) for line in lines}
+    return sorted({line for line, name in names.items() if not name.startswith("tilevl-") and name not in later})
 
 
 def _groups() -> dict[str, list[str]]:
