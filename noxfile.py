@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "tools"))
 import cells
 import nox
 import stack
+import tree
 
 nox.needs_version = ">=2026.10"
 nox.options.default_venv_backend = "none"  # the sessions share environments: tools/stack.py
@@ -48,10 +49,10 @@ def core(session: nox.Session) -> None:
 
 
 @nox.session
-@nox.parametrize("op,target", cells.of_ops_and_targets())
+@nox.parametrize("op,target", cells.of_wares_and_targets())
 def tests(session: nox.Session, op: str, target: str) -> None:
-    """Tests of one op on one target."""
-    cells.run_pytest(session, f"packages/{op}/tests", target=target)
+    """Tests of one op, or of the integration of that name, on one target."""
+    cells.run_pytest(session, f"packages/{op}/tests", target=target, with_models=tree.find(op).is_integration)
 
 
 @nox.session
@@ -81,14 +82,14 @@ def build(session: nox.Session) -> None:
 
 
 @nox.session(requires=["build"])
-@nox.parametrize("op", cells.of_ops())
+@nox.parametrize("op", cells.of_wares())
 def lean(session: nox.Session, op: str) -> None:
     """One op alone in a bare environment: contents, import, smoke test."""
     session.run(str(stack.base()), "tools/lean.py", op)
 
 
 @nox.session(default=False)
-@nox.parametrize("op", cells.of_ops(tagged=False))
+@nox.parametrize("op", cells.of_wares(tagged=False))
 def floors(session: nox.Session, op: str) -> None:
     """Tests of one op against the lowest core that it allows."""
     session.run(str(stack.base()), "tools/floors.py", op, *session.posargs)
@@ -101,10 +102,11 @@ def environments(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
-@nox.parametrize("op,target", cells.of_ops_and_targets(tagged=False))
+@nox.parametrize("op,target", cells.of_wares_and_targets(tagged=False))
 def bench(session: nox.Session, op: str, target: str) -> None:
     """Benchmark of one op on one target: verifies, then times."""
-    session.run(str(stack.tests()), f"packages/{op}/benchmarks/bench.py", "--target", target, *session.posargs)
+    python = stack.models() if tree.find(op).is_integration else stack.tests()
+    session.run(str(python), f"packages/{op}/benchmarks/bench.py", "--target", target, *session.posargs)
 
 
 @nox.session(default=False)

@@ -35,14 +35,14 @@ class _Bare:
 def interface(package: tree.Package) -> str:
     """The text of a package's api.txt."""
     lines = [f"# Public interface of {package.distribution}, written by tools/api.py"]
-    lines += [f"targets: {', '.join(package.targets)}"] if package.is_op else []
+    lines += [f"targets: {', '.join(package.targets)}"] if package.targets else []
     lines += sorted(_schemas(package))
     lines += sorted(line for module in _public_modules(package) for line in _names(module))
     return "\n".join(lines) + "\n"
 
 
 def _schemas(package: tree.Package) -> Iterator[str]:
-    root = importlib.import_module(f"tilevl.{package.name}")
+    root = importlib.import_module(package.module)
     for found in pkgutil.walk_packages(root.__path__, f"{root.__name__}."):
         if found.name.endswith(".op"):
             yield f"op {importlib.import_module(found.name).OP._schema}"
@@ -50,9 +50,9 @@ def _schemas(package: tree.Package) -> Iterator[str]:
 
 def _public_modules(package: tree.Package) -> Iterator[ModuleType]:
     """The package itself; of a shared one its modules too, since other packages import them."""
-    root = importlib.import_module(f"tilevl.{package.name}")
+    root = importlib.import_module(package.module)
     yield root
-    if not package.is_op:
+    if not (package.is_op or package.is_integration):
         for found in pkgutil.iter_modules(root.__path__, f"{root.__name__}."):
             if not found.name.rpartition(".")[2].startswith("_"):
                 yield importlib.import_module(found.name)

@@ -24,9 +24,9 @@ def of_packages() -> list[nox.param]:
     return [nox.param(p.name, id=f"op='{p.name}'", tags=[p.name]) for p in tree.packages()]
 
 
-def of_ops(*, tagged: bool = True) -> list[nox.param]:
-    """A cell for each op; without tags for what a tag shouldn't select, since it is slow."""
-    return [nox.param(op.name, id=f"op='{op.name}'", tags=[op.name] if tagged else []) for op in tree.ops()]
+def of_wares(*, tagged: bool = True) -> list[nox.param]:
+    """A cell for each op and integration; without tags for what a tag shouldn't select, since it is slow."""
+    return [nox.param(p.name, id=f"op='{p.name}'", tags=[p.name] if tagged else []) for p in tree.wares()]
 
 
 def of_targets() -> list[nox.param]:
@@ -35,12 +35,12 @@ def of_targets() -> list[nox.param]:
     return [nox.param(t, id=f"target='{t}'", tags=[t]) for t in tree.target_names() if declared[t] > 1]
 
 
-def of_ops_and_targets(*, tagged: bool = True) -> list[nox.param]:
-    """A cell for each op and each target that it declares; without tags for what a tag shouldn't select."""
+def of_wares_and_targets(*, tagged: bool = True) -> list[nox.param]:
+    """A cell for each op or integration and each target that it declares; tags as above."""
     return [
-        nox.param(op.name, target, id=f"op='{op.name}', target='{target}'", tags=[op.name, target] if tagged else [])
-        for op in tree.ops()
-        for target in op.targets
+        nox.param(p.name, target, id=f"op='{p.name}', target='{target}'", tags=[p.name, target] if tagged else [])
+        for p in tree.wares()
+        for target in p.targets
     ]
 
 
@@ -59,7 +59,7 @@ def run_here(*sessions: str) -> list[str]:
     names: list[str] = []
     for session in sessions:
         if session == "tests":
-            cells = [(op.name, target) for op in tree.ops() for target in op.targets if target in targets]
+            cells = [(p.name, target) for p in tree.wares() for target in p.targets if target in targets]
             names += [f"tests(op='{op}', target='{target}')" for op, target in cells]
         elif session == "integration":
             names += [f"integration({param.id})" for param in of_targets() if param.args[0] in targets]

@@ -18,19 +18,23 @@ LONG = 400  # lines: past that a file is two files
 BANNED = {"utils.py", "common.py", "helpers.py"}
 BUILDERS = {"cpu": "cpu", "cuda": "cuda", "ascend": "ascend", "pto": "ascend"}
 FILES = ("LICENSE", "README.md", "CHANGELOG.md", "api.txt")
-OP_FILES = ("__init__.py", "__main__.py", "_version.py", "contract.py", "op.py", "py.typed", "kernels/__init__.py")
+WARE_FILES = ("__init__.py", "__main__.py", "_version.py", "py.typed")
+OP_FILES = ("contract.py", "op.py", "kernels/__init__.py")
 _MACHINE_PATH = re.compile(r"(?<![\w.$}>/])/(?:home|Users|root|work|tmp|mnt|scratch)/\w")
 _RANGE = re.compile(r">=\d+\.\d+(\.\d+)?,<\d+")
 
 
 def no_package_owns_the_namespace(root: Path) -> Iterator[str]:
-    """A tilevl/__init__.py would hide every other package."""
-    for path in root.glob("*/**/src/tilevl/__init__.py*"):
-        yield f"{_name(path, root)} must not be: tilevl is a namespace that all packages share"
+    """A tilevl/__init__.py would hide every other package, and tilevl/integrations/__init__.py other integrations."""
+    for place in ("tilevl", "tilevl/integrations"):
+        for path in root.glob(f"*/**/src/{place}/__init__.py*"):
+            shared = place.replace("/", ".")
+            yield f"{_name(path, root)} must not be: {shared} is a namespace that all packages share"
 
 
 def packages_are_whole_and_named_alike(root: Path) -> Iterator[str]:
     """One name for folder, import, distribution and entry point; the files that every package has."""
+    wares = tree.wares(root)
     for package in tree.packages(root):
         where, project = _name(package.folder, root), package.manifest["project"]
         if not package.name.isidentifier():
@@ -39,11 +43,14 @@ def packages_are_whole_and_named_alike(root: Path) -> Iterator[str]:
             yield f"{where}: project.name must be {package.distribution}, got {project['name']}"
         if project.get("dynamic") != ["version"] or "version" in project:
             yield f"{where}: the version must come from _version.py alone"
-        imports = [path.name for path in (package.folder / "src" / "tilevl").iterdir() if path.name != "__pycache__"]
+        home = package.source.parent
+        imports = [path.name for path in home.iterdir() if path.name != "__pycache__"]
         if imports != [package.name]:
-            yield f"{where}: src/tilevl must hold {package.name} alone, got {', '.join(imports)}"
+            inside = home.relative_to(package.folder).as_posix()
+            yield f"{where}: {inside} must hold {package.name} alone, got {', '.join(imports)}"
         missing = [name for name in FILES if not (package.folder / name).is_file()]
-        missing += [name for name in OP_FILES if package.is_op and not (package.source / name).is_file()]
+        wanted = WARE_FILES * (package in wares) + OP_FILES * package.is_op
+        missing += [name for name in wanted if not (package.source / name).is_file()]
         yield from (f"{where} lacks {name}" for name in missing)
         entry = project.get("entry-points", {}).get("tilevl.ops", {}).get(package.name)
         if package.is_op and entry != f"tilevl.{package.name}.op":
@@ -87,10 +94,10 @@ def requirements_are_ranges(root: Path) -> Iterator[str]:
                 yield f"{where}: {line} must be a range"
             if name == "torch" and "<" in wanted:
                 yield f"{where}: {line} must have no upper bound"
-            if name in ops:
+            if name in ops and not package.is_integration:
                 yield f"{where}: must not require {line}: an op never needs another op"
-            if name == "tilevl-core" and line in project.get("dependencies", []) and not _RANGE.search(wanted):
-                yield f"{where}: {line} must name the first core that will do and the next major version"
+            if name in {"tilevl-core", *ops} and line in project.get("dependencies", []) and not _RANGE.search(wanted):
+                yield f"{where}: {line} must name the first version that will do and the next major one"
     for group, lines in tree.read_toml(root / "pyproject.toml").get("dependency-groups", {}).items():
         yield from (
             f"pyproject.toml, {group}: {line} is pinned in constraints.txt"

@@ -54,7 +54,7 @@ def core_at(version: str, folder: Path) -> tree.Package:
 def main(arguments: list[str]) -> int:
     """Builds, installs, tests, and returns the exit code of pytest."""
     parser = argparse.ArgumentParser(prog="floors.py", description=__doc__)
-    parser.add_argument("op", metavar="OP", choices=[op.name for op in tree.ops()], help="name of the op")
+    parser.add_argument("op", metavar="OP", choices=[p.name for p in tree.wares()], help="name of the op")
     parser.add_argument("pytest", nargs="*", metavar="PYTEST", help="arguments for pytest")
     options, more = parser.parse_known_args(arguments)
     op, core = tree.find(options.op), tree.find("core")

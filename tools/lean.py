@@ -1,7 +1,8 @@
 """Installs one op from the wheelhouse, alone beside torch, as a user would, and checks what is there and what it does.
 
-It shows what is installed, runs the installed smoke test, and sees that importing the op loads no kernel compiler,
-starts no device and no thread, writes no file and prints nothing. Run ``nox -s build`` first.
+An integration comes with its ops and its library. It shows what is installed, runs the installed smoke test, and sees
+that importing the op loads no kernel compiler, starts no device and no thread, writes no file and prints nothing. Run
+``nox -s build`` first.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def install(op: tree.Package) -> Path:
     """The Python of an environment with torch and, from the wheelhouse, the op with what it requires."""
 
     def fill(python: Path) -> None:
-        others = [line for line in {*op.requirements, *tree.find("core").requirements} if "tilevl-" not in line]
+        others = {line for package in needed(op) for line in package.requirements if "tilevl-" not in line}
         pins = () if stack.uses_system() else ("--constraint", str(stack.CONSTRAINTS))
         environments.pip_install(python, *pins, *sorted(others))
         wanted = f"{op.distribution}=={op.version}"
@@ -60,16 +61,22 @@ def install(op: tree.Package) -> Path:
     return environments.make(folder, environments.digest(built, *map(str, over)), fill, over=over, with_pip=False)
 
 
+def needed(op: tree.Package) -> list[tree.Package]:
+    """The package and what it stands on: the core, and of an integration its ops."""
+    return [package for package in tree.packages() if package == op or op.requires(package)]
+
+
 def strangers(op: tree.Package, installed: dict[str, str]) -> list[str]:
     """What is wrong with the list of installed TileVL distributions."""
-    wanted = {op.distribution: op.version, "tilevl-core": tree.find("core").version}
+    wanted = {package.distribution: package.version for package in needed(op)}
     return [] if installed == wanted else [f"installed are {installed}, wanted are {wanted}"]
 
 
 def side_effects(op: tree.Package, answer: dict[str, Any]) -> list[str]:
     """What the import did that it should not have."""
     loaded = {str(name) for name in answer["modules"]}
-    foreign = {n for n in loaded if n.startswith("tilevl.") and n.split(".")[1] not in (op.name, "core")}
+    own = tuple(package.module for package in needed(op))
+    foreign = {n for n in loaded if n.startswith("tilevl.") and n != "tilevl.integrations" and not n.startswith(own)}
     found = [f"importing it loads {name}" for name in sorted((loaded & HEAVY) | foreign)]
     found += [f"importing it writes {name}" for name in answer["files"]]
     found += [f"importing it starts {answer['threads']} threads"] if answer["threads"] else []
@@ -82,7 +89,9 @@ def side_effects(op: tree.Package, answer: dict[str, Any]) -> list[str]:
 def main(arguments: list[str]) -> int:
     """Installs, checks, prints, and returns the exit code."""
     parser = argparse.ArgumentParser(prog="lean.py", description=__doc__)
-    parser.add_argument("op", metavar="OP", choices=[op.name for op in tree.ops()], help="name of the op")
+    parser.add_argument(
+        "op", metavar="OP", choices=[p.name for p in tree.wares()], help="name of the op or integration"
+    )
     op = tree.find(parser.parse_args(arguments).op)
     built = [path for path in wheels.files_of(op, WHEELHOUSE) if path.suffix == ".whl"]
     if not built:
@@ -97,12 +106,12 @@ def main(arguments: list[str]) -> int:
         installed = json.loads(listed.stdout)
         print("installed: " + ", ".join(f"{name} {version}" for name, version in sorted(installed.items())))
         wrong += strangers(op, installed)
-        smoke = subprocess.run([*command, "-m", f"tilevl.{op.name}"], cwd=empty, env=environ)
-        wrong += [f"python -m tilevl.{op.name} ends with {smoke.returncode}"] if smoke.returncode else []
-        probe = [*command, str(Path(__file__).with_name("import_probe.py")), f"tilevl.{op.name}", empty]
+        smoke = subprocess.run([*command, "-m", op.module], cwd=empty, env=environ)
+        wrong += [f"python -m {op.module} ends with {smoke.returncode}"] if smoke.returncode else []
+        probe = [*command, str(Path(__file__).with_name("import_probe.py")), op.module, empty]
         asked = subprocess.run(probe, capture_output=True, text=True, cwd=empty, env=environ)
     if asked.returncode:
-        wrong.append(f"import tilevl.{op.name} fails:\n{asked.stderr}")
+        wrong.append(f"import {op.module} fails:\n{asked.stderr}")
     else:
         answer = json.loads(asked.stdout.splitlines()[-1])
         print(f"import: {answer['milliseconds']} ms over torch, loads {', '.join(answer['modules'])}")

@@ -124,7 +124,7 @@ def run_tests(package: tree.Package) -> None:
         SystemExit: one fails.
     """
     name = package.name
-    of_its_kind = [f"tests(op='{name}', target='cpu')", f"lean(op='{name}')"] if package.is_op else ["core"]
+    of_its_kind = [f"tests(op='{name}', target='cpu')", f"lean(op='{name}')"] if package in tree.wares() else ["core"]
     sessions = [f"api(op='{name}')", *of_its_kind]
     if subprocess.run([sys.executable, str(tree.ROOT / "tools" / "dev.py"), "-s", *sessions]).returncode:
         raise SystemExit(f"{package.distribution} is not released: its tests fail, see above")

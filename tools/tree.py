@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,10 @@ class Package:
     """One distribution of the tree.
 
     Attributes:
-        name: the word used for it everywhere: the op's name, ``core`` or ``testing``.
+        name: the word used for it everywhere: the op's name, ``core`` or ``testing``, or that of the library that an
+            integration puts the ops into.
         folder: where its ``pyproject.toml`` lies.
-        is_op: whether it is an op, not one of the shared packages.
+        is_op: whether it is an op, not one of the shared packages and no integration.
     """
 
     name: str
@@ -32,14 +33,24 @@ class Package:
     is_op: bool
 
     @property
+    def is_integration(self) -> bool:
+        """Whether it puts the ops into another library: its source lies in ``tilevl/integrations``."""
+        return (self.folder / "src" / "tilevl" / "integrations").is_dir()
+
+    @property
     def distribution(self) -> str:
         """Its name for pip."""
         return f"tilevl-{self.name.replace('_', '-')}"
 
     @property
+    def module(self) -> str:
+        """What is imported: ``tilevl.<name>``, or ``tilevl.integrations.<name>``."""
+        return f"tilevl.integrations.{self.name}" if self.is_integration else f"tilevl.{self.name}"
+
+    @property
     def source(self) -> Path:
-        """The folder that is imported as ``tilevl.<name>``."""
-        return self.folder / "src" / "tilevl" / self.name
+        """The folder of what is imported."""
+        return self.folder.joinpath("src", *self.module.split("."))
 
     @property
     def version_file(self) -> Path:
@@ -74,14 +85,20 @@ class Package:
 
 
 def packages(root: Path = ROOT) -> list[Package]:
-    """All packages: the shared ones, then the ops, by name."""
+    """All packages: the shared ones, then the ops and integrations, by name."""
     shared = [Package(folder.name, folder, is_op=False) for folder in _folders(root / "shared")]
-    return shared + [Package(folder.name, folder, is_op=True) for folder in _folders(root / "packages")]
+    others = [Package(folder.name, folder, is_op=True) for folder in _folders(root / "packages")]
+    return shared + [replace(package, is_op=not package.is_integration) for package in others]
 
 
 def ops(root: Path = ROOT) -> list[Package]:
     """The packages that are ops, by name."""
     return [package for package in packages(root) if package.is_op]
+
+
+def wares(root: Path = ROOT) -> list[Package]:
+    """The packages that users ask for, by name: the ops and the integrations."""
+    return [package for package in packages(root) if package.is_op or package.is_integration]
 
 
 def find(name: str, root: Path = ROOT) -> Package:

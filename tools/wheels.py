@@ -55,7 +55,7 @@ def problems(wheel: Path, package: tree.Package) -> list[str]:
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if not name.endswith("/")]
         licences = [archive.read(name) for name in names if name.endswith(".dist-info/licenses/LICENSE")]
-    root = f"tilevl/{package.name}/"
+    root = f"{package.module.replace('.', '/')}/"
     found = [
         f"holds {name}, outside {root}" for name in names if not name.startswith(root) and ".dist-info/" not in name
     ]

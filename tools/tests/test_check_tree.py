@@ -49,6 +49,8 @@ SOURCE = f"{PACKAGE}/src/tilevl/{OP}"
 MANIFEST = f"{PACKAGE}/pyproject.toml"
 CORE_RANGE = "tilevl-core>=0.1,<1"
 
+INTEGRATION = "packages/transformers"
+
 SPOILED = {
     "namespace": (written(f"{PACKAGE}/src/tilevl/__init__.py", ""), "tilevl/__init__.py must not be"),
     "namespace_stub": (written("shared/core/src/tilevl/__init__.pyi", ""), "tilevl/__init__.pyi must not be"),
@@ -72,7 +74,7 @@ SPOILED = {
     "pinned_core": (replaced(MANIFEST, CORE_RANGE, "tilevl-core==0.1.0"), "tilevl-core==0.1.0 must be a range"),
     "core_without_ceiling": (
         replaced(MANIFEST, CORE_RANGE, "tilevl-core>=0.1"),
-        "tilevl-core>=0.1 must name the first core that will do and the next major version",
+        "tilevl-core>=0.1 must name the first version that will do and the next major one",
     ),
     "path": (
         replaced(MANIFEST, CORE_RANGE, "tilevl-core @ file:../core"),
@@ -82,6 +84,22 @@ SPOILED = {
     "op_that_requires_an_op": (
         replaced(MANIFEST, f'"{CORE_RANGE}"', f'"{CORE_RANGE}", "tilevl-{OTHER.replace("_", "-")}>=0.1"'),
         "an op never needs another op",
+    ),
+    "namespace_of_integrations": (
+        written(f"{INTEGRATION}/src/tilevl/integrations/__init__.py", ""),
+        "tilevl.integrations is a namespace that all packages share",
+    ),
+    "two_packages_in_one_integration": (
+        written(f"{INTEGRATION}/src/tilevl/integrations/vllm/__init__.py", ""),
+        "src/tilevl/integrations must hold transformers alone",
+    ),
+    "integration_without_smoke_test": (
+        removed(f"{INTEGRATION}/src/tilevl/integrations/transformers/__main__.py"),
+        f"{INTEGRATION} lacks __main__.py",
+    ),
+    "op_without_ceiling": (
+        replaced(f"{INTEGRATION}/pyproject.toml", "tilevl-attn-rel-h-rel-w>=0.1,<1", "tilevl-attn-rel-h-rel-w>=0.1"),
+        "tilevl-attn-rel-h-rel-w>=0.1 must name the first version that will do and the next major one",
     ),
     "pinned_tool": (replaced("pyproject.toml", '"hypothesis"', '"hypothesis==6.1"'), "hypothesis==6.1 is pinned in"),
     "op_that_imports_an_op": (

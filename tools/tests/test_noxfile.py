@@ -39,9 +39,9 @@ def test_every_session_says_in_one_line_what_it_is() -> None:
 
 
 def test_there_is_a_cell_for_each_declared_target_and_no_other() -> None:
-    declared = {(op.name, target) for op in tree.ops() for target in op.targets}
+    declared = {(op.name, target) for op in tree.wares() for target in op.targets}
     done = nox("--list")
-    for op in tree.ops():
+    for op in tree.wares():
         for target in tree.target_names():
             assert (f"tests(op='{op.name}', target='{target}')" in done.stdout) == ((op.name, target) in declared)
 
@@ -59,7 +59,7 @@ def test_a_tag_selects_an_op_and_words_select_a_cell() -> None:
 
 def test_the_tag_of_a_target_selects_the_tests_of_all_ops_on_it() -> None:
     chosen = names("-t", "cpu")
-    assert chosen == {f"tests(op='{op.name}', target='cpu')" for op in tree.ops()} | {"integration(target='cpu')"}
+    assert chosen == {f"tests(op='{op.name}', target='cpu')" for op in tree.wares()} | {"integration(target='cpu')"}
 
 
 def test_plain_nox_leaves_out_what_takes_a_person_or_changes_the_tree() -> None:
