@@ -1,6 +1,7 @@
 # mypy: disable-error-code="misc,valid-type,no-untyped-def,untyped-decorator"
 """Ascend."""
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -8,7 +9,8 @@ import tilelang.ascend.language as T
 import torch
 from torch import Tensor
 
-from tilevl.attn_rel_h_rel_w.kernels.ascend_plan import KEYS, LANES, Plan, plan_of
+from tilevl.attn_rel_h_rel_w import contract
+from tilevl.attn_rel_h_rel_w.kernels.ascend_plan import GROUPS, KEYS, LANES, Plan, plan_of
 from tilevl.attn_rel_h_rel_w.kernels.ascend_cube import cube_macros
 from tilevl.attn_rel_h_rel_w.kernels.ascend_vector import vector_macros
 from tilevl.core.ascend import AscendProgram
@@ -26,7 +28,6 @@ PASS_CONFIGS = {
 def build(dtype: torch.dtype, head_dim: int, grid_h: int, grid_w: int) -> Kernel:
     """The kernel of a dtype, a head dim and a grid."""
     name = str(dtype).removeprefix("torch.")
-    plain = program(name, head_dim, grid_h, grid_w, False)
 
     def kernel(
         query: Tensor,
@@ -40,9 +41,19 @@ def build(dtype: torch.dtype, head_dim: int, grid_h: int, grid_w: int) -> Kernel
         out: Tensor,
     ) -> None:
         factor = head_dim**-0.5 if scale is None else scale
-        plain(query, key, value, rel_h, rel_w, out, factor)
+        rows, columns = contract.grid(query.shape[1], grid_h, grid_w)
+        plan = plan_of(name, head_dim, int(rows), int(columns), folds(name, factor))
+        status = out.new_empty(2 * out.shape[0] * out.shape[2] * plan.tiles, GROUPS, dtype=torch.float32)
+        program(name, head_dim, int(rows), int(columns), plan.folded)(
+            query, key, value, rel_h, rel_w, out, status, factor
+        )
 
     return kernel
+
+
+def folds(dtype: str, scale: float) -> bool:
+    """Whether a query can be multiplied by a scale without rounding: a power of two, and a type of many exponents."""
+    return dtype == "bfloat16" and 2.0**-8 <= abs(scale) <= 1 and abs(math.frexp(scale)[0]) == 0.5
 
 
 @lru_cache(maxsize=None)
@@ -54,20 +65,19 @@ def program(dtype: str, head_dim: int, grid_h: int, grid_w: int, folded: bool) -
         head_dim: D.
         grid_h: rows of the grid.
         grid_w: columns of the grid.
-        folded: whether the scale is a power of two that the query can take.
+        folded: whether the scale is one that ``folds``.
     """
     plan = plan_of(dtype, head_dim, grid_h, grid_w, folded)
     return AscendProgram(OP, lambda cores: attend(plan, cores), PASS_CONFIGS, mixed=True)
 
 
 def attend(plan: Plan, cores: int) -> Any:
-    """The program."""
+    """The program, for a number of groups of cores."""
     dtype, head_dim, tokens = plan.dtype, plan.head_dim, plan.tokens
     queries, half, tiles = plan.queries, plan.half, plan.tiles
     places = 2 if head_dim <= 64 else 1
-    cube_begin, cube_sweep, cube_end, cube_wait = cube_macros(plan, cores)
-    vector_begin, vector_sweep, vector_end = vector_macros(plan, cores)
-    batch, heads = T.dynamic("batch", "int64"), T.dynamic("heads", "int64")
+    cube, vector = cube_macros(plan, cores), vector_macros(plan, cores)
+    batch, heads, entries = (T.dynamic(name, "int64") for name in ("batch", "heads", "entries"))
     h_columns, w_columns = T.dynamic("h_columns", "int64"), T.dynamic("w_columns", "int64")
     strides = {
         name: tuple(T.dynamic(f"{name}_{axis}", "int64") for axis in ("batch", "token", "head"))
@@ -82,6 +92,7 @@ def attend(plan: Plan, cores: int) -> Any:
         rel_h: T.StridedTensor((batch, tokens, heads, h_columns), (*strides["rel_h"], 1), dtype),
         rel_w: T.StridedTensor((batch, tokens, heads, w_columns), (*strides["rel_w"], 1), dtype),
         out: T.StridedTensor((batch, tokens, heads, head_dim), (*strides["out"], 1), dtype),
+        status: T.Tensor((entries, GROUPS), "float32"),
         scale: T.float32,
     ):
         with T.Kernel(cores) as core:
@@ -98,30 +109,55 @@ def attend(plan: Plan, cores: int) -> Any:
             scores = T.alloc_shared((2, half, KEYS), "float32")
             weights = T.alloc_shared((2, (half + 1) * KEYS), dtype)
             wide = T.alloc_shared((half, plan.width), "float32")
-            tall = T.alloc_shared((half, plan.spread) if plan.grouped else (1, 8), "float32")
+            tall = T.alloc_shared((half, plan.spread) if plan.grouped else (1, GROUPS), "float32")
             staged_h = T.alloc_shared((half, plan.staged_h), dtype)
             staged_w = T.alloc_shared((half, plan.staged_w), dtype)
             sums = T.alloc_shared((half, LANES), "float32")
             tops = T.alloc_shared((LANES,), "float32")
             totals = T.alloc_shared((2, LANES), "float32")
+            verdicts = T.alloc_shared((GROUPS + LANES,), "float32")
             result = T.alloc_shared((half, head_dim), "float32")
             packed = T.view(result, (2 * half, head_dim), dtype)
 
             tasks = T.alloc_var("int32", init=T.int32(batch * heads) * tiles)
             mine = T.alloc_var("int32", init=T.truncdiv(tasks - core + cores - 1, cores))
+            passes = 1 if plan.resident else 2
             with T.Cube():
-                cube_begin(k_l1, v_l1, q_l1)
-                cube_sweep(
+                cube.begin(k_l1, v_l1, q_l1)
+                cube.sweep(
                     query, key, value, q_l1, k_l1, v_l1, p_l1, q_l0, k_l0, v_l0, p_l0, s_l0, o_l0, scores, result,
-                    core, mine, 2, heads, batch,
+                    core, mine, passes, heads, batch,
                 )  # fmt: skip
-                cube_end()
+                if plan.resident:
+                    cube.checked()
+                    for turn in T.serial(mine):
+                        task = T.alloc_var("int32", init=core + turn * cores)
+                        if status[2 * task, 0] > 0 or status[2 * task + 1, 0] > 0:
+                            cube.sweep(
+                                query, key, value, q_l1, k_l1, v_l1, p_l1, q_l0, k_l0, v_l0, p_l0, s_l0, o_l0, scores,
+                                result, task, 1, 2, heads, batch,
+                            )  # fmt: skip
+                cube.end()
             with T.Vector(vector=2) as sid:
-                vector_begin(weights)
-                vector_sweep(
-                    rel_h, rel_w, out, scores, weights, wide, tall, staged_h, staged_w, sums, tops, totals, result,
-                    packed, p_l1, core, mine, sid, scale, heads, batch,
-                )  # fmt: skip
-                vector_end()
+                vector.begin(weights)
+                if plan.resident:
+                    vector.sweep(
+                        query, rel_h, rel_w, out, status, scores, weights, wide, tall, staged_h, staged_w, sums, tops,
+                        totals, verdicts, result, packed, p_l1, q_l1, core, mine, sid, scale, heads, batch,
+                    )  # fmt: skip
+                    vector.check()
+                    for turn in T.serial(mine):
+                        task = T.alloc_var("int32", init=core + turn * cores)
+                        if status[2 * task, 0] > 0 or status[2 * task + 1, 0] > 0:
+                            vector.exact_sweep(
+                                query, rel_h, rel_w, out, scores, weights, wide, tall, staged_h, staged_w, sums, tops,
+                                totals, verdicts, result, packed, p_l1, q_l1, task, 1, sid, scale, heads, batch,
+                            )  # fmt: skip
+                else:
+                    vector.exact_sweep(
+                        query, rel_h, rel_w, out, scores, weights, wide, tall, staged_h, staged_w, sums, tops, totals,
+                        verdicts, result, packed, p_l1, q_l1, core, mine, sid, scale, heads, batch,
+                    )  # fmt: skip
+                vector.end()
 
     return attn_rel_h_rel_w

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import tilelang.ascend.language as T
@@ -17,8 +18,8 @@ RESULT_READY, RESULT_FREE, QUERY_READY, QUERY_FREE, CHECKED = 8, 9, 10, 11, 12
 _OTHER = 16
 
 
-def cube_macros(plan: Plan, cores: int) -> Any:
-    """``begin``, ``sweep`` and ``end`` of the cube core."""
+def cube_macros(plan: Plan, cores: int) -> SimpleNamespace:
+    """What the cube core does: ``begin``, ``sweep``, ``checked`` and ``end``."""
     queries, head_dim, blocks, tokens = plan.queries, plan.head_dim, plan.blocks, plan.tokens
     places = 2 if head_dim <= 64 else 1  # in L0B, of keys and of values
     later_v = places  # flags of L0B: places of keys, then of values
@@ -68,7 +69,6 @@ def cube_macros(plan: Plan, cores: int) -> Any:
             T.ascend_wait_flag("MTE1_MTE2", 0)
         for flag in T.unroll(q_free + 1, explicit=True):
             T.ascend_wait_flag("M_MTE1", flag)
-        wait("PIPE_FIX", RESULT_FREE)
 
     @T.macro
     def load_keys(source, into, task, block, place, heads, batch):
@@ -89,21 +89,25 @@ def cube_macros(plan: Plan, cores: int) -> Any:
         T.copy(source[b, first : first + count, n, 0:head_dim], into[place, 0:count, 0:head_dim])
 
     @T.macro
-    def load_query(source, into, task, heads, batch):
+    def load_query(source, into, task, side, heads, batch):
+        """The queries of one vector core."""
         which = T.alloc_var("int32", init=T.truncdiv(task, plan.tiles))
         b = T.alloc_var("int64", init=T.int64(T.truncdiv(which, T.int32(heads))))
         n = T.alloc_var("int64", init=T.int64(T.truncmod(which, T.int32(heads))))
-        first = T.alloc_var("int32", init=T.truncmod(task, plan.tiles) * queries)
-        count = T.alloc_var("int32", init=T.min(tokens - first, queries))
-        T.assume(b >= 0)
-        T.assume(b < batch)
-        T.assume(n >= 0)
-        T.assume(n < heads)
-        T.assume(first >= 0)
-        T.assume(count > 0)
-        T.assume(count <= queries)
-        T.assume(first + count <= tokens)
-        T.copy(source[b, first : first + count, n, 0:head_dim], into[0:count, 0:head_dim])
+        first = T.alloc_var("int32", init=first_query(plan, task, side))
+        count = T.alloc_var("int32", init=T.min(tokens - first, plan.share))
+        if count > 0:
+            T.assume(b >= 0)
+            T.assume(b < batch)
+            T.assume(n >= 0)
+            T.assume(n < heads)
+            T.assume(first >= 0)
+            T.assume(count <= plan.share)
+            T.assume(first + count <= tokens)
+            T.copy(
+                source[b, first : first + count, n, 0:head_dim],
+                into[side * plan.half : side * plan.half + count, 0:head_dim],
+            )
 
     @T.macro
     def first_product(
@@ -118,7 +122,8 @@ def cube_macros(plan: Plan, cores: int) -> Any:
                 wait("PIPE_MTE1", QUERY_READY)
             else:
                 T.ascend_wait_flag("MTE1_MTE2", 0)
-                load_query(query, q_l1, task, heads, batch)
+                for side in T.unroll(2, explicit=True):
+                    load_query(query, q_l1, task, side, heads, batch)
                 T.ascend_set_flag("MTE2_MTE1", 0)
                 T.ascend_wait_flag("MTE2_MTE1", 0)
             T.ascend_wait_flag("M_MTE1", q_free)
@@ -209,7 +214,17 @@ def cube_macros(plan: Plan, cores: int) -> Any:
                         T.truncdiv(late, passes * blocks), heads, batch,
                     )  # fmt: skip
 
-    return begin, sweep, end, wait
+    @T.macro
+    def checked():
+        """Waits until both vector cores have reported on all tasks."""
+        wait("PIPE_S", CHECKED)
+
+    return SimpleNamespace(begin=begin, sweep=sweep, checked=checked, end=end)
+
+
+def first_query(plan: Plan, task: Any, side: Any) -> Any:
+    """The first query of a vector core in a task, as an expression."""
+    return (T.truncmod(task, plan.tiles) * 2 + side) * plan.share
 
 
 def first_key(plan: Plan, block: Any) -> Any:

@@ -49,18 +49,24 @@ class Plan:
 
     @property
     def tiles(self) -> int:
-        """Tiles of a head."""
-        return -(-self.tokens // MOST_QUERIES)
+        """Tiles of a head: as few as can be, or a multiple of 3, which deals 12 heads to 36 groups in full rounds."""
+        least = -(-self.tokens // MOST_QUERIES)
+        return least if least == 1 else up(least, 3)
 
     @property
-    def queries(self) -> int:
-        """Rows of a tile, a multiple of 16; the last tile of a head may have less to do."""
-        return up(-(-self.tokens // self.tiles), 16)
+    def share(self) -> int:
+        """Queries of a vector core in a tile; the last tile of a head may have less."""
+        return -(-self.tokens // (2 * self.tiles))
 
     @property
     def half(self) -> int:
-        """Rows of a vector core."""
-        return self.queries // 2
+        """Rows that a vector core has room for, a multiple of 8."""
+        return up(self.share, 8)
+
+    @property
+    def queries(self) -> int:
+        """Rows of both products, a multiple of 16: those of one vector core, then those of the other."""
+        return 2 * self.half
 
     @property
     def pieces(self) -> int:
