@@ -14,7 +14,7 @@ from tilevl.testing import relative_error
 from . import models
 from .bounds import assert_as_close, first, in_double
 
-pytestmark = pytest.mark.filterwarnings("error")
+pytestmark = pytest.mark.filterwarnings("error:accelerate")
 
 
 def dtypes(device: torch.device) -> tuple[torch.dtype, ...]:

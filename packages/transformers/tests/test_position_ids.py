@@ -31,7 +31,7 @@ class Noted:
         tower.rotary_pos_emb.register_forward_hook(self._note, with_kwargs=True)
 
     def _note(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        self.ids.append((*args, *kwargs.values())[1])
+        self.ids.append((*args, *kwargs.values())[-1])
 
 
 @pytest.mark.parametrize("family", models.QWENS)
