@@ -58,7 +58,7 @@ def _patches(g: Generator, number: int) -> Args:
     stride, each = side * 3, (side // patch) ** 2
     pixels = torch.randint(0, 256, (number * side * stride,), generator=g, dtype=torch.uint8)
     crops = torch.tensor([[(i + 1) * side * stride - stride, -stride, side, side] for i in range(number)])
-    return pixels, crops, torch.arange(number + 1) * each, 100, patch, [0.5] * 3, [0.25] * 3, 3, 2
+    return pixels, crops, torch.arange(number + 1) * each, 100, patch, [0.5] * 3, [0.25] * 3, 3, 2, torch.float32
 
 
 def _positions(g: Generator, number: int) -> Args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,8 +120,15 @@ def test_a_program_whose_op_is_not_imported_says_which_is_missing(device: torch.
 
 
 @pytest.mark.targets("cpu")
-def test_a_package_whose_op_is_not_imported_says_which_is_missing(device: torch.device, tmp_path: Path) -> None:
-    package = compile_ahead(MAIN_CALLS[0], device, tmp_path)
+def test_a_package_says_that_its_op_is_missing_or_that_torch_wrote_a_default_dtype_wrongly(
+    device: torch.device, tmp_path: Path
+) -> None:
+    (call,) = (call for call in CALLS if call.name == "bmp_to_patches")
+    default = replace(call, draw=lambda g, number: call.draw(g, number)[:-1])  # bfloat16 is left to the schema
+    package = compile_ahead(default, device, tmp_path)
     found, _ = run([package], [()])
     assert found["packages"] == []
-    assert found["outcomes"] == [{"error": f"Could not find schema for tilevl::{MAIN_CALLS[0].name}."}]
+    assert found["outcomes"] == [{"error": "Could not find schema for tilevl::bmp_to_patches."}]
+    found, _ = run([package], [()], "tilevl.bmp_to_patches")
+    (outcome,) = found["outcomes"]  # a fault of torch; once it is mended, the README of bmp_to_patches says too much
+    assert "to have serialized argument type as_scalar_type for argument 9 but got as_int" in outcome["error"]
