@@ -46,7 +46,8 @@ def modelled(
             shape,
             f"model of {chip.name}",
             copying + sum(cost.microseconds for cost in costs),
-            f"modelled, not measured; bound by {bound}; {moved / 1e6:.2f} MB moved, {moved / least:.3f} of the least",
+            f"modelled, not measured; bound by {bound}, {copying + sum(cost.scheduled for cost in costs):.1f} us with all "
+            f"waits; {moved / 1e6:.2f} MB moved, {moved / least:.3f} of the least",
         ),
         Row(
             shape,
