@@ -41,13 +41,14 @@ def modelled(
     costs = [launch.counters.cost(chip) for launch in launches]
     bound = ", ".join(dict.fromkeys(cost.binding for cost in costs))
     copying = chip.launch_us + copied / (chip.memory_gb_per_s * 1000) if copied else 0.0
+    scheduled = copying + sum(cost.scheduled for cost in costs)
     return [
         Row(
             shape,
             f"model of {chip.name}",
             copying + sum(cost.microseconds for cost in costs),
-            f"modelled, not measured; bound by {bound}, {copying + sum(cost.scheduled for cost in costs):.1f} us with all "
-            f"waits; {moved / 1e6:.2f} MB moved, {moved / least:.3f} of the least",
+            f"modelled, not measured; bound by {bound}, {scheduled:.1f} us with all waits; "
+            f"{moved / 1e6:.2f} MB moved, {moved / least:.3f} of the least",
         ),
         Row(
             shape,
