@@ -12,22 +12,20 @@ import os
 import sys
 from importlib import import_module
 
-import first_calls
+import every_op
 import torch
 from torch import Tensor
 
 
 def outcomes() -> list[Tensor]:
     """What every op gives for the same draws."""
-    return [
-        first_calls.call(*name, draw(torch.Generator().manual_seed(i)))
-        for i, (name, draw) in enumerate(first_calls.CALLS.items())
-    ]
+    device = torch.device("cpu")
+    return [every_op.call(op, every_op.draw(op, 5, device)) for op in every_op.PACKAGES]
 
 
 def main(called: bool) -> int:
     """Forks, compares, and returns the exit code."""
-    for package, _ in first_calls.CALLS:
+    for package in every_op.PACKAGES.values():
         import_module(f"tilevl.{package}")
     if called:
         outcomes()

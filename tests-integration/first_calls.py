@@ -12,18 +12,17 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
+import every_op
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from tilevl.core import ascend, cuda, registration, targets
 from tilevl.core.cache import Kernel, KernelCache
 
 built: list[str] = []
 compiled: list[str] = []
-Args = tuple[Any, ...]
 
 
 class CountingCache(KernelCache):
@@ -37,61 +36,6 @@ class CountingCache(KernelCache):
         super().__init__(counted)
 
 
-def attention(g: Generator) -> Args:
-    query, key, value = (torch.randn(1, 16, 2, 32, generator=g).half() for _ in range(3))
-    return query, key, value, *(torch.randn(1, 16, 2, 8, generator=g).half() for _ in range(2)), 4, 4
-
-
-def patches(g: Generator) -> Args:
-    pixels = torch.randint(0, 256, (20 * 24,), dtype=torch.uint8, generator=g)
-    return (
-        pixels,
-        torch.tensor([[0, 24, 8, 8], [19 * 24, -24, 8, 4]]),
-        torch.tensor([0, 4, 6]),
-        7,
-        4,
-        (0.5,) * 3,
-        (0.5,) * 3,
-    )
-
-
-def position_ids(g: Generator) -> Args:
-    grid = torch.randint(1, 6, (4, 2), generator=g)
-    sums = torch.cat([torch.zeros(1, dtype=torch.int64), grid.prod(1).cumsum(0)])
-    return grid, sums, 100
-
-
-def replaced(g: Generator) -> Args:
-    index = torch.randperm(40, generator=g)[:9]
-    return torch.randn(40, 16, generator=g).bfloat16(), torch.randn(9, 16, generator=g).bfloat16(), index
-
-
-def token_index(g: Generator) -> Args:
-    return torch.rand(60, generator=g) < 0.3, 60
-
-
-def shuffled(g: Generator) -> Args:
-    count = 2 * int(torch.randint(1, 9, (), generator=g))
-    return torch.randn(40, 16, generator=g).bfloat16(), torch.tensor([3, 30]), torch.tensor([count, 6]), 20
-
-
-CALLS: dict[tuple[str, str], Callable[[Generator], Args]] = {
-    ("attn_rel_h_rel_w", "attn_rel_h_rel_w"): attention,
-    ("bmp_to_patches", "bmp_to_patches"): patches,
-    ("prepare_image_attn_pos_id", "prepare_image_attn_pos_id"): position_ids,
-    ("replace_input_embeds", "replace_input_embeds"): replaced,
-    ("replace_input_embeds", "image_token_index"): token_index,
-    ("shuffle_image_tokens", "shuffle_image_tokens"): shuffled,
-}
-
-
-def call(package: str, name: str, args: Args) -> Tensor:
-    """The outcome of a call, on the CPU: the result, or what was written."""
-    result = getattr(import_module(f"tilevl.{package}"), name)(*args)
-    outcome: Tensor = args[0] if result is None else result
-    return outcome.cpu()
-
-
 def main(target: str, threads: int) -> None:
     """Calls from threads, then alone, and writes what was seen."""
     registration.KernelCache = CountingCache  # type: ignore[misc]
@@ -103,22 +47,18 @@ def main(target: str, threads: int) -> None:
     device = torch.device(targets.TARGETS[target].device_type)
     compile_for_cuda = cuda.compiled
     cuda.compiled = lambda program, *rest: counted(program, compile_for_cuda, *rest)
-    names = [key for key in CALLS if targets.has_kernel(f"tilevl.{key[0]}", target)]
-    inputs = [
-        [CALLS[key](torch.Generator().manual_seed(100 * thread + i)) for i, key in enumerate(names)]
-        for thread in range(threads)
-    ]
-    start, outcomes = threading.Barrier(threads), [dict[int, Tensor]() for _ in range(threads)]
+    ops = every_op.with_target(target)
+    start, outcomes = threading.Barrier(threads), [dict[str, Tensor]() for _ in range(threads)]
     errors: list[str] = []
 
     def work(thread: int) -> None:
         start.wait()
-        for turn in range(len(names)):
-            i = (thread + turn) % len(names)
+        for turn in range(len(ops)):
+            op = ops[(thread + turn) % len(ops)]
             try:
-                outcomes[thread][i] = call(*names[i], moved(inputs[thread][i], device))
+                outcomes[thread][op] = every_op.call(op, every_op.draw(op, thread, device)).cpu()
             except Exception as error:  # whatever it is, the test shall say it
-                errors.append(f"{names[i][1]}: {type(error).__name__}: {error}")
+                errors.append(f"{op}: {type(error).__name__}: {error}")
 
     workers = [threading.Thread(target=work, args=(thread,)) for thread in range(threads)]
     for worker in workers:
@@ -126,12 +66,12 @@ def main(target: str, threads: int) -> None:
     for worker in workers:
         worker.join()
     wrong = [
-        f"{names[i][1]} in thread {thread}"
+        f"{op} in thread {thread}"
         for thread, seen in enumerate(outcomes)
-        for i, outcome in seen.items()
-        if not torch.equal(outcome, call(*names[i], moved(inputs[thread][i], device)))
+        for op, outcome in seen.items()
+        if not torch.equal(outcome, every_op.call(op, every_op.draw(op, thread, device)).cpu())
     ]
-    said = {"ops": len(names), "calls": sum(map(len, outcomes)), "built": Counter(built), "compiled": Counter(compiled)}
+    said = {"ops": len(ops), "calls": sum(map(len, outcomes)), "built": Counter(built), "compiled": Counter(compiled)}
     sys.stdout.write(json.dumps(said | {"wrong": wrong, "errors": errors}))
 
 
@@ -140,11 +80,6 @@ def counted(program: Any, compile: Callable[..., Any], *rest: Any) -> Any:
     script = str(program.script(show_meta=True))
     compiled.append(f"{program.attrs['global_symbol']} {hashlib.sha256(script.encode()).hexdigest()[:8]}")
     return compile(program, *rest)
-
-
-def moved(args: Args, device: torch.device) -> Args:
-    """Copies of the tensors on a device, and the other arguments as they are."""
-    return tuple(arg.clone().to(device) if isinstance(arg, Tensor) else arg for arg in args)
 
 
 if __name__ == "__main__":
