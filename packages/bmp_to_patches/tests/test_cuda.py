@@ -29,7 +29,7 @@ cuda_only = pytest.mark.targets("cuda")
 @pytest.mark.parametrize("parameters", PROGRAMS, ids=lambda p: f"{p[0]}-{p[1]}-{p[2]}-{'table' if p[3] else 'fma'}")
 def test_program_builds_without_a_gpu(parameters: tuple[int, int, str, bool], architecture: str) -> None:
     module = import_module("tilevl.bmp_to_patches.kernels.cuda") if util.find_spec("tilelang") else None
-    build_without_gpu(module and module.patches(*parameters), architecture)
+    build_without_gpu(module and module.patches(*parameters), architecture, module and module.PASS_CONFIGS)
 
 
 class TestBmpToPatches(CudaSuite):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import torch
@@ -44,7 +45,7 @@ class CudaProgram:
     def __init__(self, op: str, trace: Callable[[], Any], pass_configs: dict[str, Any] | None = None) -> None:
         self.op = op
         self._trace = trace
-        self._pass_configs = {**_PASS_CONFIGS, **(pass_configs or {})}
+        self._pass_configs = pass_configs
         self._launchers: dict[int, tuple[Callable[..., None], torch.Tensor]] = {}
         self._preparing = threading.Lock()
 
@@ -108,13 +109,19 @@ def arch_of(device: int) -> str:
     return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
 
 
+@cache
+def has_clusters(device: int) -> bool:
+    """Whether blocks of a device can form clusters, and copy in bulk: Hopper and later."""
+    return torch.cuda.get_device_capability(device)[0] >= 9
+
+
 def compiled(program: Any, arch: str, pass_configs: dict[str, Any] | None = None) -> Callable[..., None]:
     """Compiles a ``T.prim_func`` for an architecture; needs no GPU, but TileLang, nvcc and a C compiler.
 
     Args:
         program: the function.
         arch: for example ``sm_90a``.
-        pass_configs: what TileLang's ``PassContext`` should hold; None for the defaults of this module.
+        pass_configs: what TileLang's ``PassContext`` should hold beside the defaults of this module.
 
     Returns:
         What launches it, with the parameters of the function.
@@ -126,7 +133,7 @@ def compiled(program: Any, arch: str, pass_configs: dict[str, Any] | None = None
             program,
             target={"kind": "cuda", "arch": arch},
             execution_backend="tvm_ffi",
-            pass_configs=_PASS_CONFIGS if pass_configs is None else pass_configs,
+            pass_configs={**_PASS_CONFIGS, **(pass_configs or {})},
         )
         executable = kernel.adapter.get_exportable_executable()
         module = executable.jit() if hasattr(executable, "jit") else executable  # from the cache it comes as a module

@@ -20,7 +20,7 @@ Args = tuple[Any, ...]
 ARCHITECTURES = ("sm_90a", "sm_80")
 
 
-def build_without_gpu(program: Any, architecture: str) -> None:
+def build_without_gpu(program: Any, architecture: str, pass_configs: dict[str, Any] | None = None) -> None:
     """Generates and compiles a traced program, or skips where the compilers are missing.
 
     The first architecture is built always, the others, which double the minutes, where ``TILEVL_REQUIRE`` asks for
@@ -30,7 +30,7 @@ def build_without_gpu(program: Any, architecture: str) -> None:
     skip_unless(there, "cuda_compiler", "TileLang or nvcc is missing: pip install 'tilevl-core[kernels]', CUDA toolkit")
     if architecture != ARCHITECTURES[0] and "cuda_compiler" not in required():
         pytest.skip(f"cuda_compiler: TILEVL_REQUIRE=cuda_compiler builds for {architecture} too, which takes minutes")
-    assert callable(cuda.compiled(program, architecture))
+    assert callable(cuda.compiled(program, architecture, pass_configs))
 
 
 class CudaSuite:
