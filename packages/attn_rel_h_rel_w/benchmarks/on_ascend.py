@@ -28,6 +28,7 @@ SHAPES = {  # batch, side: microseconds published, where there are some
     (1, 48): None,
     (1, 64): 287.5,
 }
+REDONE = (1, 40)  # once more with scores that the kernel can't do in one go
 MEMORY = ("gm_ub", "ub_gm", "gm_l1", "l0c_gm")
 
 
@@ -104,13 +105,21 @@ def compared(batch: int, side: int) -> list[Row]:
     verify("published structure", result, *first)
     rows += modelled(shape, "its structure", batch, side, of_all_heads(counters, HEADS))
 
+    rows += modelled(shape, "attn_rel_h_rel_w", batch, side, counted(inputs))
+    if (batch, side) == REDONE:
+        inputs[3][..., side // 2 :] += 150  # so far above its first keys, no row can keep the reference from there
+        rows += modelled(shape, "attn_rel_h_rel_w, all tiles done again", batch, side, counted(inputs))
+    return rows
+
+
+def counted(inputs: list[Tensor]) -> Counters:
+    """Runs the op, and verifies it."""
     device = simulated_npu()
     device.launches.clear()
     result = attn_rel_h_rel_w(*(tensor.to(npu()) for tensor in inputs))
     verify("attn_rel_h_rel_w", result.cpu(), *inputs)
     (launch,) = device.launches
-    rows += modelled(shape, "attn_rel_h_rel_w", batch, side, launch.counters)
-    return rows
+    return launch.counters
 
 
 def main(given: Namespace) -> None:
