@@ -1,6 +1,6 @@
-"""Writes an op's ERRORS.md, or checks it: every message that its calls can raise, with an example of each.
+"""Writes the ERRORS.md of packages, or checks them: every message that a call can raise, with an example of each.
 
-The rows come from the package's ``tests/errors.py``, the examples from running its refusals. Needs the package, torch
+The rows come from a package's ``tests/errors.py``, the examples from running its refusals. Needs the packages, torch
 and the test kit.
 """
 
@@ -13,11 +13,15 @@ import sys
 import tree
 
 
+def documented() -> list[tree.Package]:
+    """The packages that have a page of errors."""
+    return [package for package in tree.packages() if (package.folder / "tests" / "errors.py").is_file()]
+
+
 def page(package: tree.Package) -> str:
     """The text of a package's ERRORS.md."""
     from tilevl.testing import errors
 
-    sys.path.insert(0, str(tree.ROOT))  # the tests are found as packages.<op>.tests
     folder = ".".join(package.folder.relative_to(tree.ROOT).parts)
     return errors.page(package.name, importlib.import_module(f"{folder}.tests.errors").TABLES)
 
@@ -25,20 +29,20 @@ def page(package: tree.Package) -> str:
 def main(arguments: list[str]) -> int:
     """Writes or checks, and returns the exit code."""
     parser = argparse.ArgumentParser(prog="errors.py", description=__doc__)
-    parser.add_argument("name", metavar="NAME", help="an op")
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--write", action="store_true", help="write ERRORS.md")
-    what.add_argument("--check", action="store_true", help="fail where ERRORS.md differs")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="packages, all by default")
+    parser.add_argument("--check", action="store_true", help="fail where a page differs, and change nothing")
     options = parser.parse_args(arguments)
-    package = tree.find(options.name)
-    path, text = package.folder / "ERRORS.md", page(package)
-    if options.write:
-        path.write_text(text, encoding="utf-8")
-        return 0
-    written = path.read_text(encoding="utf-8") if path.is_file() else ""
-    if written != text:
-        print(f"ERRORS.md of {package.distribution} is out of date: nox -s \"errors(op='{package.name}')\"")
-    return int(written != text)
+    sys.path.insert(0, str(tree.ROOT))  # the tests of a package are found as packages.<op>.tests
+    old = []
+    for package in [tree.find(name) for name in options.names] or documented():
+        path, text = package.folder / "ERRORS.md", page(package)
+        if options.check and (not path.is_file() or path.read_text(encoding="utf-8") != text):
+            old.append(package.distribution)
+        elif not options.check:
+            path.write_text(text, encoding="utf-8")
+    if old:
+        print(f"ERRORS.md of {', '.join(old)} is out of date: nox -s errors", file=sys.stderr)
+    return int(bool(old))
 
 
 if __name__ == "__main__":

@@ -121,10 +121,10 @@ def test_check_data_variable(value: str | None, enabled: bool, monkeypatch: pyte
     monkeypatch.delenv(data_checks.ENVIRONMENT_VARIABLE, raising=False)
     if value is not None:
         monkeypatch.setenv(data_checks.ENVIRONMENT_VARIABLE, value)
-    assert data_checks.enabled_on_devices() is enabled
+    assert data_checks.enabled_on_devices("op") is enabled
 
 
 def test_check_data_variable_refuses_other_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(data_checks.ENVIRONMENT_VARIABLE, "yes")
     with pytest.raises(ValueError, match="TILEVL_CHECK_DATA must be 0 or 1, got 'yes'"):
-        data_checks.enabled_on_devices()
+        data_checks.enabled_on_devices("op")

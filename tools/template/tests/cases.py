@@ -68,6 +68,12 @@ REFUSALS = [
     Refusal("device", changed(1, lambda t: t.to("meta")), TypeError, "index must be on the device of rows"),
     Refusal("index_rank", changed(1, lambda t: t[None]), ValueError, "index must be [M], got shape [1, 17]"),
     Refusal("index_dtype", changed(1, Tensor.short), TypeError, "index must be int32 or int64, got int16"),
+    Refusal(
+        "index_strides",
+        changed(1, lambda t: torch.stack([t, t], 1)[:, 0]),
+        ValueError,
+        "index must be contiguous, got strides [2]",
+    ),
     Refusal("past_the_end", changed(1, lambda t: past(t, 4, 11)), ValueError, "index[4]", data=True),
     Refusal("negative", changed(1, lambda t: past(t, 16, -1)), ValueError, "index[16]", data=True),
 ]

@@ -99,7 +99,7 @@ class AscendProgram:
             launch = self._launches.get((device, limit))
             if launch is None:
                 require_no_capture(self.op)
-                cores = groups(device) if self._mixed else vector_cores(device)
+                cores = groups(self.op, device) if self._mixed else vector_cores(self.op, device)
                 launch = _compiler(self._trace(cores), cores, self._pass_configs)
                 self._launches[device, limit] = launch
         return launch
@@ -118,8 +118,12 @@ def require_no_capture(op: str) -> None:
         )
 
 
-def vector_cores(device: int) -> int:
+def vector_cores(op: str, device: int) -> int:
     """The vector cores that a launch on a device spreads over, at most as many as TILEVL_NUM_VECTOR_CORES says.
+
+    Args:
+        op: name of the op that is called, for the message.
+        device: index of the device.
 
     Raises:
         ValueError: the variable holds no positive number.
@@ -129,20 +133,24 @@ def vector_cores(device: int) -> int:
     if limit is None:
         return there
     if not limit.isdecimal() or int(limit) == 0:
-        raise ValueError(f"{CORES_VARIABLE} must be a positive number of cores, got {limit!r}")
+        raise ValueError(f"{op}: {CORES_VARIABLE} must be a positive number of cores, got {limit!r}")
     return min(there, int(limit))
 
 
-def groups(device: int) -> int:
+def groups(op: str, device: int) -> int:
     """The groups of one cube core and two vector cores that a launch on a device spreads over.
 
     TILEVL_NUM_VECTOR_CORES limits their vector cores; at least one group works.
+
+    Args:
+        op: name of the op that is called, for the message.
+        device: index of the device.
 
     Raises:
         ValueError: the variable holds no positive number.
     """
     there: int = torch.npu.get_device_properties(device).cube_core_num  # type: ignore[attr-defined]
-    return max(1, min(there, vector_cores(device) // 2))
+    return max(1, min(there, vector_cores(op, device) // 2))
 
 
 def compile_for_npu(program: Any, cores: int, pass_configs: dict[str, Any]) -> Launch:

@@ -17,15 +17,18 @@ ENVIRONMENT_VARIABLE = "TILEVL_CHECK_DATA"
 _SHORT = 512  # up to here a Python list is faster than three passes of torch
 
 
-def enabled_on_devices() -> bool:
+def enabled_on_devices(op: str) -> bool:
     """Whether data is checked on devices too, by the environment variable TILEVL_CHECK_DATA.
+
+    Args:
+        op: name of the op that is called, for the message.
 
     Raises:
         ValueError: the variable holds anything but ``0``, ``1`` or nothing.
     """
     choice = os.environ.get(ENVIRONMENT_VARIABLE, "")
     if choice not in ("", "0", "1"):
-        raise ValueError(f"{ENVIRONMENT_VARIABLE} must be 0 or 1, got {choice!r}")
+        raise ValueError(f"{op}: {ENVIRONMENT_VARIABLE} must be 0 or 1, got {choice!r}")
     return choice == "1"
 
 

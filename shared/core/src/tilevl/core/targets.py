@@ -37,15 +37,19 @@ TARGETS = {
 NPU_CHOICES = {"auto": "ascend", "ascend": "ascend", "pto": "pto"}
 
 
-def npu_target() -> str:
+def npu_target(op: str | None = None) -> str:
     """Target of a call with NPU tensors: ``ascend`` or ``pto``, by the environment variable TILELANG_DEFAULT_TARGET.
+
+    Args:
+        op: name of the op that is called, for the message.
 
     Raises:
         ValueError: the variable holds anything but ``auto``, ``ascend`` or ``pto``.
     """
     choice = os.environ.get(ENVIRONMENT_VARIABLE, "auto")
     if choice not in NPU_CHOICES:
-        raise ValueError(f"{ENVIRONMENT_VARIABLE} must be one of {', '.join(NPU_CHOICES)}, got {choice!r}")
+        prefix = f"{op}: " if op else ""
+        raise ValueError(f"{prefix}{ENVIRONMENT_VARIABLE} must be one of {', '.join(NPU_CHOICES)}, got {choice!r}")
     return NPU_CHOICES[choice]
 
 

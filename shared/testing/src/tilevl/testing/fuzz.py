@@ -155,7 +155,7 @@ class FuzzedOp:
 
     def _refused(self, error: BaseException | None, guarded: Guarded) -> Rule:
         assert error is not None, "a call that the contract doesn't admit was taken"
-        rule = self.table.rule_of(error)
+        rule = self.table.rule_of(type(error), str(error))
         assert guarded.changed_bytes() == []
         return rule
 
@@ -168,7 +168,9 @@ class FuzzedOp:
         _, dynamic = self._attempt_dynamic(args)
         assert dynamic is not None, f"the dynamic fake takes what the real call refuses: {text}"
         # Numbers are symbols in its text.
-        assert self.table.rule_of(dynamic) == rule, f"{dynamic!r} is not what the real call says, {text}"
+        assert self.table.rule_of(type(dynamic), str(dynamic)) == rule, (
+            f"{dynamic!r} is not what the real call says, {text}"
+        )
 
     def _fakes_accept(self, args: Args, result: Any) -> None:
         for attempt in (self._attempt_fake, self._attempt_dynamic):
