@@ -35,7 +35,8 @@ _NOWHERE = -1
 _STORE = """// a store of 16 bytes that nvcc doesn't split into four, as it does with some
 __device__ __forceinline__ void store_16_bytes(void *into, const void *from) {
   const uint4 v = *reinterpret_cast<const uint4 *>(from);
-  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(into), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(into), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
 }
 """
 
