@@ -43,8 +43,9 @@ def reasons(root: Path, base: str | None) -> dict[str, str]:
             count = sum(name.startswith(_prefix(root, package)) for name in history.touched(root, tag))
             if count:
                 found[package.name] = f"{count} file(s) touched since {tag}"
+    touched = set(found)
     for package in packages:
-        below = [p.name for p in packages if p.name in found and _stands_on(package, p, for_tests=base is not None)]
+        below = [p.name for p in packages if p.name in touched and _stands_on(package, p, for_tests=base is not None)]
         if package.name not in found and below:
             found[package.name] = f"depends on {', '.join(below)}"
     return found

@@ -75,8 +75,8 @@ def strangers(op: tree.Package, installed: dict[str, str]) -> list[str]:
 def side_effects(op: tree.Package, answer: dict[str, Any]) -> list[str]:
     """What the import did that it should not have."""
     loaded = {str(name) for name in answer["modules"]}
-    own = tuple(package.module for package in needed(op))
-    foreign = {n for n in loaded if n.startswith("tilevl.") and n != "tilevl.integrations" and not n.startswith(own)}
+    own = tuple(f"{package.module}." for package in needed(op))
+    foreign = {n for n in loaded - {"tilevl.integrations"} if n.startswith("tilevl.") and not f"{n}.".startswith(own)}
     found = [f"importing it loads {name}" for name in sorted((loaded & HEAVY) | foreign)]
     found += [f"importing it writes {name}" for name in answer["files"]]
     found += [f"importing it starts {answer['threads']} threads"] if answer["threads"] else []

@@ -25,11 +25,12 @@ def names(run_tool: Run, root: Path, *arguments: str) -> list[str]:
     return done.stdout.split()
 
 
-OPS = [op.name for op in tree.ops()]
+WARES = [package.name for package in tree.wares()]
+OPS = [op.name for op in tree.ops() if not any(package.requires(op) for package in tree.wares())]  # nothing needs them
 
 
 def test_what_was_never_released_is_listed(repository: Path, run_tool: Run) -> None:
-    assert names(run_tool, repository) == ["core", "testing", *OPS]
+    assert names(run_tool, repository) == ["core", "testing", *WARES]
     assert "never released" in run_tool("changed", "--root", str(repository)).stdout
 
 
@@ -46,13 +47,22 @@ def test_a_touched_op_is_listed_alone(repository: Path, run_tool: Run) -> None:
     assert names(run_tool, repository) == [OPS[0]]
 
 
+def test_a_touched_op_brings_the_integrations_that_need_it(repository: Path, run_tool: Run) -> None:
+    release_all(repository)
+    touch(repository, "packages/attn_rel_h_rel_w/README.md")
+    commit(repository, "Touch an op")
+    found = json.loads(run_tool("changed", "--root", str(repository), "--json").stdout)
+    assert list(found) == ["attn_rel_h_rel_w", "transformers"]
+    assert found["transformers"] == "depends on attn_rel_h_rel_w"
+
+
 def test_a_touched_core_brings_its_dependants(repository: Path, run_tool: Run) -> None:
     release_all(repository)
     touch(repository, "shared/core/src/tilevl/core/cache.py")
     commit(repository, "Touch the core")
     done = run_tool("changed", "--root", str(repository), "--json")
     found = json.loads(done.stdout)
-    assert list(found) == ["core", "testing", *OPS]
+    assert list(found) == ["core", "testing", *WARES]
     assert found["core"] == f"1 file(s) touched since core-v{tree.find('core').version}"
     assert {reason for name, reason in found.items() if name != "core"} == {"depends on core"}
 
@@ -84,10 +94,10 @@ def test_against_a_base_only_what_changed_since_is_listed(repository: Path, run_
 
 def test_against_a_base_the_tree_s_own_files_and_the_test_kit_bring_all(repository: Path, run_tool: Run) -> None:
     touch(repository, "noxfile.py")
-    assert names(run_tool, repository, "--base", "HEAD") == ["core", "testing", *OPS]
+    assert names(run_tool, repository, "--base", "HEAD") == ["core", "testing", *WARES]
     commit(repository, "Touch the noxfile")
     touch(repository, "shared/testing/src/tilevl/testing/bits.py")
-    assert names(run_tool, repository, "--base", "HEAD") == ["testing", "core", *OPS]
+    assert names(run_tool, repository, "--base", "HEAD") == ["testing", "core", *WARES]
 
 
 def test_an_unknown_base_is_an_error(repository: Path, run_tool: Run) -> None:
