@@ -96,6 +96,25 @@ def floors(session: nox.Session, op: str) -> None:
 
 
 @nox.session(default=False)
+@nox.parametrize("torch,interpreter", cells.of_pairs())
+def supported(session: nox.Session, torch: str, interpreter: str) -> None:
+    """CPU tests at an end of the supported range of torch and Python; installs that torch, GBs of it."""
+    session.run(str(stack.base()), "tools/supported.py", torch, interpreter, *session.posargs)
+
+
+@nox.session(default=False)
+def fuzz(session: nox.Session) -> None:
+    """The long fuzzers of the ops, guided by coverage (-- --seconds 3600 --findings FOLDER)."""
+    session.run(str(stack.base()), "tools/fuzz.py", *session.posargs)
+
+
+@nox.session(default=False)
+def soak(session: nox.Session) -> None:
+    """Memory of each op over many calls (-- --target cuda --calls 10000 --replays 10000)."""
+    session.run(str(stack.tests()), "tests-integration/soak.py", *session.posargs)
+
+
+@nox.session(default=False)
 def environments(session: nox.Session) -> None:
     """The doctor in real environments with broken installations; takes minutes."""
     cells.run_pytest(session, "shared/core/tests", "-m", "real_environments")
@@ -119,6 +138,12 @@ def doctor(session: nox.Session) -> None:
 def table(session: nox.Session) -> None:
     """Write the README's table of ops and targets anew."""
     session.run(sys.executable, "tools/table.py", *session.posargs)
+
+
+@nox.session(default=False)
+def errors(session: nox.Session) -> None:
+    """Write the pages of errors anew, from what the refused calls of the tests raise."""
+    session.run(str(stack.tests()), "tools/errors.py", *session.posargs)
 
 
 @nox.session(default=False)

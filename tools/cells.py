@@ -10,6 +10,7 @@ from pathlib import Path
 import nox
 import results
 import stack
+import supported
 import tree
 
 REQUIRE = "TILEVL_REQUIRE"
@@ -42,6 +43,11 @@ def of_wares_and_targets(*, tagged: bool = True) -> list[nox.param]:
         for p in tree.wares()
         for target in p.targets
     ]
+
+
+def of_pairs() -> list[nox.param]:
+    """A cell for each torch and Python that tools/supported.py names."""
+    return [nox.param(t, p, id=f"torch='{t}', interpreter='{p}'") for t, p in supported.PAIRS]
 
 
 def source_folders() -> list[str]:

@@ -145,14 +145,14 @@ def nothing_names_a_machine(root: Path) -> Iterator[str]:
 
 
 def the_readme_has_the_table_of_now(root: Path) -> Iterator[str]:
-    """The README's table of ops and targets."""
+    """The README's tables."""
     path = root / "README.md"
     if not path.is_file():
         yield "README.md is missing"
         return
     text = path.read_text(encoding="utf-8")
     if table.written(text, root) != text:
-        yield "README.md: the table is out of date: nox -s table"
+        yield "README.md: a table is out of date: nox -s table"
 
 
 RULES: tuple[Callable[[Path], Iterator[str]], ...] = (

@@ -46,15 +46,25 @@ def add_up(folder: Path, report: Path) -> Tally | None:
         if not path.is_file():
             passed, failed = passed + ok, failed + (not ok)
             continue
-        suite = ElementTree.parse(path).getroot().find("testsuite")
-        if suite is None:
-            raise SystemExit(f"{path} is no junit file")
-        bad = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
-        skips = int(suite.get("skipped", 0))
-        passed += int(suite.get("tests", 0)) - bad - skips
-        failed += bad or not ok  # a session can fail beside its tests, by a warning at its end for example
-        skipped += skips
+        tally = tally_of(path)
+        passed += tally.passed
+        failed += tally.failed or not ok  # a session can fail beside its tests, by a warning at its end for example
+        skipped += tally.skipped
     return Tally(passed, failed, skipped)
+
+
+def tally_of(path: Path) -> Tally:
+    """What one run of pytest gave, by its junit file.
+
+    Raises:
+        SystemExit: it is no junit file.
+    """
+    suite = ElementTree.parse(path).getroot().find("testsuite")
+    if suite is None:
+        raise SystemExit(f"{path} is no junit file")
+    bad = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+    skips = int(suite.get("skipped", 0))
+    return Tally(int(suite.get("tests", 0)) - bad - skips, bad, skips)
 
 
 def file_name(session: str) -> str:

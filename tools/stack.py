@@ -21,6 +21,7 @@ PLACE = tree.ROOT / ".nox"
 _SYSTEM_CONSTRAINTS = PLACE / "system-constraints.txt"
 CHOICE = "TILEVL_ENV"
 MODELS = "models"  # the dependency group of what only the tests inside real models need
+FUZZ = "fuzz"  # the one of what only the long fuzzers need
 MACHINE_PYTHON = "TILEVL_PYTHON"  # set by dev.py: the Python that the user started
 
 # TileLang: the CPU target does without it, but here it generates the kernels that run on the host model or compile for
@@ -70,7 +71,7 @@ def tests() -> Path:
 
 def models() -> Path:
     """The Python of ``tests`` with transformers beside it: what the tests inside real models need."""
-    below, wanted = base(), _groups()[MODELS]
+    below, wanted = base(), groups()[MODELS]
     constraints = _SYSTEM_CONSTRAINTS if uses_system() else CONSTRAINTS
 
     def fill(python: Path) -> None:
@@ -116,16 +117,17 @@ def required() -> list[str]:
         lines += project.get("dependencies", [])
         for extra, wishes in project.get("optional-dependencies", {}).items():
             lines += wishes if extra not in _LEFT_OUT else []
-    for name, group in _groups().items():
-        lines += group if name != MODELS else []
-    later = {tree.distribution_in(line) for line in _groups()[MODELS]}
+    for name, group in groups().items():
+        lines += group if name not in (MODELS, FUZZ) else []
+    later = {tree.distribution_in(line) for line in groups()[MODELS]}
     names = {line: tree.distribution_in(line) for line in lines}
     return sorted({line for line, name in names.items() if not name.startswith("tilevl-") and name not in later})
 
 
-def _groups() -> dict[str, list[str]]:
-    groups: dict[str, list[str]] = tree.read_toml(tree.ROOT / "pyproject.toml")["dependency-groups"]
-    return groups
+def groups() -> dict[str, list[str]]:
+    """The dependency groups of the root."""
+    found: dict[str, list[str]] = tree.read_toml(tree.ROOT / "pyproject.toml")["dependency-groups"]
+    return found
 
 
 def _base_over_machine(wanted: list[str]) -> Path:

@@ -1,19 +1,24 @@
-"""Writes the README's table of ops and targets, or checks it. The cells come from each op's [tool.tilevl].
+"""Writes the README's tables, or checks them: ops and targets, and the torch and Python versions that tests ran on.
 
-``targets`` lists what an op has; ``verified = { cuda = "..." }`` says how a cell was verified, if not in the usual way.
+The cells of the first come from each op's [tool.tilevl]: ``targets`` lists what an op has, and ``verified`` says, as in
+``{ cuda = "..." }``, how a cell was verified, if not in the usual way. Those of the second were noted by supported.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from pathlib import Path
 
+import supported
 import tree
 
 BEGIN = "<!-- table: begin -->"
 END = "<!-- table: end -->"
+RUNS_BEGIN = "<!-- supported: begin -->"
+RUNS_END = "<!-- supported: end -->"
 USUAL = {
     "cpu": "tests run",
     "cuda": "tests run on a GPU",
@@ -34,16 +39,30 @@ def table(root: Path) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
+def runs_table(root: Path) -> str:
+    """The table of the runs of supported.py, in Markdown."""
+    rows = ["| torch | Python | CPU tests | machine | date |\n", "| --- | --- | --- | --- | --- |\n"]
+    for run in json.loads((root / supported.RUNS).read_text(encoding="utf-8")):
+        counts = f"{run['passed']} passed, {run['skipped']} skipped"
+        rows.append(f"| {run['torch']} | {run['python']} | {counts} | {run['machine']} | {run['date']} |\n")
+    return "".join(rows)
+
+
 def written(readme: str, root: Path) -> str:
-    """The README with the table of now.
+    """The README with the tables of now.
 
     Raises:
-        SystemExit: it lacks the two marks between which the table stands.
+        SystemExit: it lacks the two marks between which a table stands.
     """
-    if readme.count(BEGIN) != 1 or readme.count(END) != 1:
-        raise SystemExit(f"README.md must hold, once, a line '{BEGIN}' and below it a line '{END}'")
-    between = re.compile(f"(?<={re.escape(BEGIN)}\n).*?(?={re.escape(END)})", re.DOTALL)
-    return between.sub(lambda _: f"\n{table(root)}\n", readme)
+    readme = _between(BEGIN, END, table(root), readme)
+    return _between(RUNS_BEGIN, RUNS_END, runs_table(root), readme)
+
+
+def _between(begin: str, end: str, text: str, readme: str) -> str:
+    if readme.count(begin) != 1 or readme.count(end) != 1:
+        raise SystemExit(f"README.md must hold, once, a line '{begin}' and below it a line '{end}'")
+    between = re.compile(f"(?<={re.escape(begin)}\n).*?(?={re.escape(end)})", re.DOTALL)
+    return between.sub(lambda _: f"\n{text}\n", readme)
 
 
 def main(arguments: list[str]) -> int:
@@ -57,7 +76,7 @@ def main(arguments: list[str]) -> int:
     new = written(old, options.root)
     if options.check:
         if old != new:
-            print("the table in README.md is out of date: nox -s table", file=sys.stderr)
+            print("a table in README.md is out of date: nox -s table", file=sys.stderr)
         return int(old != new)
     path.write_text(new, encoding="utf-8")
     return 0

@@ -80,7 +80,7 @@ SPOILED = {
         replaced(MANIFEST, CORE_RANGE, "tilevl-core @ file:../core"),
         "tilevl-core @ file:../core must be a range",
     ),
-    "torch_with_ceiling": (replaced(MANIFEST, '"torch>=2.11"', '"torch>=2.10,<3"'), "must have no upper bound"),
+    "torch_with_ceiling": (replaced(MANIFEST, '"torch>=2.10"', '"torch>=2.10,<3"'), "must have no upper bound"),
     "op_that_requires_an_op": (
         replaced(MANIFEST, f'"{CORE_RANGE}"', f'"{CORE_RANGE}", "tilevl-{OTHER.replace("_", "-")}>=0.1"'),
         "an op never needs another op",

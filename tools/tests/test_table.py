@@ -50,9 +50,10 @@ def test_a_check_finds_an_old_table_and_leaves_it(repository: Path, run_tool: Ru
 
 
 def test_what_stands_around_the_table_is_kept(repository: Path) -> None:
-    text = f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n"
+    text = f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n{table.RUNS_BEGIN}\n{table.RUNS_END}\n"
     new = table.written(text, repository)
-    assert new.startswith(f"before\n{table.BEGIN}\n\n| op |") and new.endswith(f"|\n\n{table.END}\nafter\n")
+    assert new.startswith(f"before\n{table.BEGIN}\n\n| op |") and f"|\n\n{table.END}\nafter\n{table.RUNS_BEGIN}" in new
+    assert new.endswith(f"|\n\n{table.RUNS_END}\n")
     assert table.written(new, repository) == new
 
 
