@@ -107,6 +107,30 @@ def test_a_number_of_cores_that_is_none_is_refused(
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize("count", [8191, 8192, 8193])
+def test_indices_in_any_order_may_be_just_more_than_a_core_keeps(
+    count: int, dtype: torch.dtype, device: torch.device, rng: Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEVL_NUM_VECTOR_CORES", "2")  # each walks over all indices, which takes the model long
+    index = torch.randint(0, 9000, (count,), generator=rng).to(dtype)
+    embeds, rows = draw(rng, 9000, 8), draw(rng, count, 8)
+    result = embeds.to(device)
+    replace_input_embeds(result, rows.to(device), index.to(device))
+    assert same_bits(result, last_of_equal_wins(embeds, rows, index))
+
+
+def test_bytes_of_indices_in_any_order_are_read_once_by_each_core(
+    simulated: SimulatedNpu, device: torch.device, rng: Generator
+) -> None:
+    embeds, rows, index = draw(rng, 4096, 128), draw(rng, 2048, 128), torch.randperm(4096, generator=rng)[:2048]
+    result = embeds.to(device)
+    replace_input_embeds(result, rows.to(device), index.to(device))
+    (launch,) = simulated.launches
+    moved = launch.counters.global_bytes - 2 * rows.nbytes
+    assert moved <= 1.01 * launch.grid * index.nbytes
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 @pytest.mark.parametrize(("rows", "width"), [(576, 2048), (1024, 1024)])
 def test_bytes_moved_are_close_to_the_least_possible(
     rows: int, width: int, dtype: torch.dtype, simulated: SimulatedNpu, device: torch.device, rng: Generator

@@ -18,7 +18,7 @@ OP = "replace_input_embeds"
 _SLOTS = 4  # copies on their way at once
 _SLOT_BYTES = 32 * 1024
 _NARROWEST = 256  # bytes of the smallest piece of a row; fewer kinds of kernels
-_LOOKED = 2048  # indices that a core looks at together
+_LOOKED = 8192  # indices that a core looks at together, and keeps where these are all
 _THREADS = 1024
 
 
@@ -117,7 +117,10 @@ def move_rows(cores: int, element: str, index: str, room: int) -> Any:
             for turn in T.serial((end - i) * T.ceildiv(width, room)):
                 if i < end:
                     if column == 0:
-                        row = T.Cast("int64", indices[i])
+                        if rising == 0 and count < _LOOKED:  # the core reads all of them, and has them already
+                            row = T.Cast("int64", seen[i])
+                        else:
+                            row = T.Cast("int64", indices[i])
                         run = 1
                         if row >= 0 and row < batch * tokens:
                             entry = T.truncdiv(row, tokens)
