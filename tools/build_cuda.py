@@ -15,7 +15,10 @@ from importlib import import_module
 
 Program = tuple[str, str, tuple[object, ...]]
 
-SHUFFLES = (("shuffle_strips", (512,)), ("shuffle_strips", (1024,)), ("copy_rows", ()))
+SHUFFLES = (
+    *(("shuffle_strips", plan) for plan in ((512, 1), (512, 2), (512, 4), (512, 8), (1024, 8))),
+    ("copy_rows", ()),
+)
 PATCHES = (  # patch size, bytes of a pixel, dtype, by table
     *((p, 3, "bfloat16", False) for p in (1, 2, 3, 4, 5, 6, 7, 12, 14, 16, 20, 32)),
     (4, 4, "float32", True),
@@ -41,6 +44,7 @@ def programs(op: str) -> Iterator[Program]:
     if op == "replace_input_embeds":
         yield module, "move_rows", ()
         yield module, "claim_rows", ()
+        yield f"{module}_bulk", "stream_rows", ()
         yield f"tilevl.{op}.token_index.kernels.cuda", "find_marked", ()
     elif op == "shuffle_image_tokens":
         yield from ((module, name, parameters) for name, parameters in SHUFFLES)
@@ -77,7 +81,8 @@ def build(module: str, name: str, parameters: list[str]) -> int:
     cache_directory.direct_tilelang()
     known = {"True": True, "False": False}
     given = [known.get(p, int(p) if p.isdigit() else p) for p in parameters]
-    cuda.compiled(getattr(import_module(module), name)(*given), cuda.arch_of(0))
+    kernels = import_module(module)
+    cuda.compiled(getattr(kernels, name)(*given), cuda.arch_of(0), getattr(kernels, "PASS_CONFIGS", None))
     return 0
 
 

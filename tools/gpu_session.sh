@@ -37,16 +37,28 @@ for stage in "$@"; do
       for op in $ops; do
         COLUMNS=150 python3 "packages/$op/benchmarks/bench.py" --target cuda --out "$out/bench" 2>&1 | tail -45
       done ;;
-    sanitize)
-      for tool in memcheck racecheck; do
-        for op in $ops; do
-          PYTORCH_NO_CUDA_MEMORY_CACHING=1 timeout "${LIMIT:-150}" compute-sanitizer --tool "$tool" --kernel-regex \
-            "kns=_kernel" --log-file "$out/$tool-$op.txt" "${suite[@]}" --target cuda "packages/$op/tests" \
-            -k "${SANITIZED:-result_is_the_oracle or out_of_range or leave_the_pixels or outside_of_all or any_alignment}" \
-            >"$out/$tool-$op-pytest.txt" 2>&1 &
+    sanitize)  # only the ops' own kernels are watched, and no compiler: build first
+      chosen="result_is_the_oracle or contents_that_nobody or mask_that_nobody or out_of_range or one_row_wins or leave_the"
+      chosen+=" or outside_of_all or any_alignment or first_byte_anywhere or images_of_any or many_ or every_plan or marks_are"
+      for op in $ops; do
+        case $op in
+          replace_input_embeds) kernels=("kns=replace_" "kns=index_") ;;
+          shuffle_image_tokens) kernels=("kns=shuffle_") ;;
+          prepare_image_attn_pos_id) kernels=("kns=pos_id_") ;;
+          bmp_to_patches) kernels=("kns=bmp_") ;;
+          attn_rel_h_rel_w) kernels=("kns=attn_general" "kns=attn_wgmma") ;;
+        esac
+        for tool in memcheck racecheck; do
+          for kernel in "${kernels[@]}"; do
+            TILEVL_REQUIRE=cuda PYTORCH_NO_CUDA_MEMORY_CACHING=1 timeout "${LIMIT:-150}" compute-sanitizer --tool "$tool" \
+              --kernel-name "$kernel" --target-processes application-only --log-file "$out/$tool-${kernel#kns=}.txt" \
+              "${suite[@]}" --target cuda "packages/$op/tests" -k "${SANITIZED:-$chosen}" >"$out/$tool-${kernel#kns=}-pytest.txt" 2>&1 &
+          done
         done
-        wait
-        for op in $ops; do echo "== $tool $op: $(tail -1 "$out/$tool-$op-pytest.txt") $(tail -1 "$out/$tool-$op.txt")"; done
+      done
+      wait
+      for log in "$out"/*check-*-pytest.txt; do
+        echo "== $(basename "${log%-pytest.txt}"): $(tail -1 "$log"); $(tail -1 "${log%-pytest.txt}.txt")"
       done ;;
   esac
   echo "-- $stage: $(($(date +%s) - start)) s"

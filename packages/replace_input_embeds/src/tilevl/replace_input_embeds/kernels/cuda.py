@@ -1,4 +1,4 @@
-"""CUDA: one block moves a few rows, in the widest units that all addresses and strides allow.
+"""CUDA: rows stream through shared memory on Hopper, and else one block moves a few in the widest units that hold.
 
 Of equal indices the last row wins whole: a block looks whether an index after one of its own is equal, and then leaves
 that row alone. Beyond ``SCANNED`` rows, where looking would take longer than moving, each row claims its place in a
@@ -13,7 +13,8 @@ import tilelang.language as T
 from torch import Tensor
 
 from tilevl.core.cache import Kernel
-from tilevl.core.cuda import CudaProgram, IndexView, filled, view, widest_unit
+from tilevl.core.cuda import WIDEST, CudaProgram, IndexView, filled, has_clusters, view, widest_unit
+from tilevl.replace_input_embeds.kernels.cuda_bulk import NARROWEST, stream_rows
 
 OP = "replace_input_embeds"
 SCANNED = 8192
@@ -27,7 +28,7 @@ _CLAIM_THREADS = 256
 
 def build() -> Kernel:
     """The kernel; any dtype, width, alignment and row stride."""
-    move, claim = CudaProgram(OP, move_rows), CudaProgram(OP, claim_rows)
+    stream, move, claim = (CudaProgram(OP, trace) for trace in (stream_rows, move_rows, claim_rows))
 
     def replace(input_embeds: Tensor, image_embeds: Tensor, token_index: Tensor) -> None:
         size, count, device = input_embeds.element_size(), token_index.shape[0], input_embeds.get_device()
@@ -44,6 +45,12 @@ def build() -> Kernel:
             table = filled(-1, rows, device)
             claims = table.data_ptr()
             claim(device, claims, index, rows, count, wide)
+        if unit == WIDEST and width >= NARROWEST and has_clusters(device):
+            stream(
+                device, into, source, index, claims, rows, tokens, count, width, token_stride, batch_stride,
+                source_stride, wide,
+            )  # fmt: skip
+            return
         move(
             device, into, source, index, claims, rows, tokens, count, width // unit, token_stride // unit,
             batch_stride // unit, source_stride // unit, unit, wide,

@@ -1,8 +1,8 @@
-"""CUDA: one block holds a strip of an image's columns, all rows of it, in registers: read, barrier, written in place.
+"""CUDA: blocks hold a strip of an image's columns, all rows of it, in registers: read, barrier, written in place.
 
-Strips don't meet, so no block waits for another and no second buffer is needed. Images of more than ``LONGEST`` rows
-don't fit: they go by way of a copy of the tensor, from torch's allocator (inside a graph capture from the graph's
-pool), in two launches.
+On Hopper up to 8 blocks, a cluster with a barrier of its own, share the rows of a strip, which is the wider for it.
+Strips don't meet, so no second buffer is needed. Images that don't fit go by way of a copy of the tensor, from torch's
+allocator (inside a graph capture from the graph's pool), in two launches.
 """
 
 from __future__ import annotations
@@ -13,23 +13,26 @@ import tilelang.language as T
 from torch import Tensor
 
 from tilevl.core.cache import Kernel
-from tilevl.core.cuda import CudaProgram, IndexView, scratch, view, widest_unit
+from tilevl.core.cuda import CudaProgram, IndexView, has_clusters, scratch, view, widest_unit
 
 OP = "shuffle_image_tokens"
 
 _HELD = 8  # units that a thread holds
 _SMALL, _LARGE = 512, 1024  # threads of a block; two small ones share a multiprocessor, one reads while one writes
-LONGEST = _LARGE * _HELD
-_SMALL_ROWS = 512  # up to here a small block's strip is 128 bytes wide or more: half as wide takes a fifth longer
+_MOST_BLOCKS = 8  # of a cluster
+_WIDE = 16  # units of a strip beyond which its width gains nothing
 _ENOUGH = 264  # blocks that keep the largest devices busy
 _NARROW = 4  # units of a strip below which loads waste more than further blocks gain
+_LEAST = 2  # units of a strip below which a copy of the tensor is as fast
 _COPY_THREADS = 128
 _COPY_HELD = 4
 
 
 def build() -> Kernel:
     """The kernel; any dtype, width, alignment, row stride and number of groups."""
-    small, large = (CudaProgram(OP, lambda threads=threads: shuffle_strips(threads)) for threads in (_SMALL, _LARGE))
+    programs = {
+        plan: CudaProgram(OP, lambda plan=plan: shuffle_strips(*plan)) for plan in {*_plans(True), *_plans(False)}
+    }
     copy = CudaProgram(OP, copy_rows)
 
     def shuffle(
@@ -53,78 +56,104 @@ def build() -> Kernel:
             image_start.data_ptr(), image_tokens.data_ptr(), images, longest, groups, image_start.element_size() == 8,
             image_tokens.element_size() == 8,
         )  # fmt: skip
-        if longest > LONGEST:
+        plan = plan_of(longest, has_clusters(device))
+        if plan is None:
             second = scratch(rows * width, device)
             layout = (rows, tokens, units, token_stride, batch_stride, unit)
             for way_back in (0, 1):
                 copy(device, embeds, second.data_ptr(), *layout, *spans, way_back)
             return
-        program, threads = (small, _SMALL) if longest <= _SMALL_ROWS else (large, _LARGE)
-        strip = strip_width(threads * _HELD // longest, units, images)
-        program(device, embeds, rows, tokens, units, token_stride, batch_stride, unit, strip, *spans)
+        strip = strip_width(_fitting(longest, *plan), units, images * plan[1])
+        programs[plan](device, embeds, rows, tokens, units, token_stride, batch_stride, unit, strip, *spans)
 
     return shuffle
 
 
+def plan_of(longest: int, clusters: bool) -> tuple[int, int] | None:
+    """Threads of a block and blocks of a cluster for images of up to ``longest`` rows; None where a copy is needed."""
+    plans = _plans(clusters)
+    for plan in plans[:-1]:
+        if _fitting(longest, *plan) >= (_WIDE if plan != plans[-2] else _WIDE // 2):
+            return plan
+    return plans[-1] if _fitting(longest, *plans[-1]) >= (_LEAST if clusters else 1) else None
+
+
+def _plans(clusters: bool) -> tuple[tuple[int, int], ...]:
+    """Threads and blocks, from those for short images to those for long ones."""
+    if clusters:
+        return (_SMALL, 1), (_SMALL, 2), (_SMALL, 4), (_SMALL, _MOST_BLOCKS), (_LARGE, _MOST_BLOCKS)
+    return (_SMALL, 1), (_LARGE, 1)
+
+
+def _fitting(longest: int, threads: int, blocks: int) -> int:
+    """Units of the widest strip that fits into the registers of a cluster."""
+    return threads * _HELD // -(-longest // blocks)
+
+
 def strip_width(fits: int, units: int, images: int) -> int:
     """Width of a strip as a power of 2, given as its exponent: at most ``fits``, and enough strips for the device."""
-    exponent = min(fits.bit_length() - 1, (units - 1).bit_length())
+    exponent = min(min(fits, _WIDE).bit_length() - 1, (units - 1).bit_length())
     while 1 << exponent > _NARROW and images * -(-units >> exponent) < _ENOUGH:
         exponent -= 1
     return exponent
 
 
-def shuffle_strips(threads: int) -> Any:
-    """The program that shuffles in place; widths and strides are in units."""
+def shuffle_strips(threads: int, blocks: int) -> Any:
+    """The program that shuffles in place; widths and strides are in units.
+
+    Args:
+        threads: of a block.
+        blocks: of a cluster, which shares the rows of a strip; 1 for no cluster.
+    """
+
+    @T.macro
+    def meet():
+        if blocks == 1:
+            T.sync_threads()
+        else:
+            T.call_extern("handle", "tl::cluster_sync")
 
     @T.macro
     def shuffle(
-        unit, embeds_at, strip, thread, start, count, groups, tokens, width, token_stride, batch_stride, columns
-    ):
+        unit, embeds_at, strip, thread, start, count, first, last, groups, tokens, width, token_stride, batch_stride,
+        columns,
+    ):  # fmt: skip
         embeds = view(embeds_at, unit)
         held = T.alloc_local((_HELD,), unit)
-        column = (strip << columns) + (thread & ((1 << columns) - 1))
+        column = T.alloc_var("int32", init=(strip << columns) + (thread & ((1 << columns) - 1)))
+        run = T.alloc_var("int32", init=T.truncdiv(count, groups))
         if start + count <= tokens:  # no image of a batch ends inside: rows are equally far apart
-            first = T.alloc_var("int32", init=thread >> columns)
-            turn = T.alloc_var("int32", init=T.truncdiv(first, groups))
-            group = T.alloc_var("int32", init=first - turn * groups)
-            turns = T.alloc_var("int32", init=T.truncdiv(threads >> columns, groups))
-            left = T.alloc_var("int32", init=(threads >> columns) - turns * groups)
-            run = T.alloc_var("int64", init=T.truncdiv(count, groups) * token_stride)
-            place = T.alloc_var("int64", init=start * token_stride + column + turn * token_stride + group * run)
-            for k in T.unroll(_HELD):  # the next row of a thread: turns further, and one more where groups are full
-                if first + k * (threads >> columns) < count and column < width:
-                    held[k] = embeds[place]
-                group += left
-                place += turns * token_stride + left * run
-                if group >= groups:
-                    group -= groups
-                    place += token_stride - groups * run
-            T.sync_threads()
-            place = (start + first) * token_stride + column
+            place = T.alloc_var("int64", init=start * token_stride + column)
+            turn = T.alloc_var("int32", init=0)
             for k in T.unroll(_HELD):
-                if first + k * (threads >> columns) < count and column < width:
-                    embeds[place] = held[k]
-                place += (threads >> columns) * token_stride
+                to = first + ((thread + k * threads) >> columns)
+                if to < last and column < width:
+                    turn = T.truncdiv(to, groups)
+                    held[k] = embeds[place + T.int64((to - turn * groups) * run + turn) * token_stride]
+            meet()
+            for k in T.unroll(_HELD):
+                to = first + ((thread + k * threads) >> columns)
+                if to < last and column < width:
+                    embeds[place + T.int64(to) * token_stride] = held[k]
         else:
             spot = T.alloc_var("int64", init=0)
+            row = T.alloc_var("int64", init=0)
+            turn = T.alloc_var("int32", init=0)
             for k in T.unroll(_HELD):
-                to = (thread + k * threads) >> columns
-                if to < count and column < width:
-                    whole = T.truncdiv(to, groups)
-                    row = start + (to - whole * groups) * T.truncdiv(count, groups) + whole
-                    spot = row * token_stride
-                    if row >= tokens:
-                        spot = T.truncdiv(row, tokens) * batch_stride + T.truncmod(row, tokens) * token_stride
+                to = first + ((thread + k * threads) >> columns)
+                if to < last and column < width:
+                    turn = T.truncdiv(to, groups)
+                    row = start + ((to - turn * groups) * run + turn)
+                    spot = T.truncdiv(row, tokens)
+                    spot = spot * batch_stride + (row - spot * tokens) * token_stride
                     held[k] = embeds[spot + column]
-            T.sync_threads()
+            meet()
             for k in T.unroll(_HELD):
-                to = (thread + k * threads) >> columns
-                if to < count and column < width:
+                to = first + ((thread + k * threads) >> columns)
+                if to < last and column < width:
                     row = start + to
-                    spot = row * token_stride
-                    if row >= tokens:
-                        spot = T.truncdiv(row, tokens) * batch_stride + T.truncmod(row, tokens) * token_stride
+                    spot = T.truncdiv(row, tokens)
+                    spot = spot * batch_stride + (row - spot * tokens) * token_stride
                     embeds[spot + column] = held[k]
 
     @T.prim_func
@@ -146,17 +175,36 @@ def shuffle_strips(threads: int) -> Any:
         wide_starts: T.int32,
         wide_counts: T.int32,
     ):
-        with T.Kernel(T.ceildiv(width, 1 << columns) * images, threads=threads) as block:
+        with T.Kernel(
+            ((width + (1 << columns) - 1) >> columns) * images * blocks, threads=threads, cluster_dims=blocks,
+            prelude="#include <tl_templates/cuda/cluster.h>\n",
+        ) as block:  # fmt: skip
             T.annotate_min_blocks_per_sm(1024 // threads)
             thread = T.get_thread_binding()
-            image = T.truncdiv(block, T.ceildiv(width, 1 << columns))
-            strip = block - image * T.ceildiv(width, 1 << columns)
+            strips = T.alloc_var("int32", init=(width + (1 << columns) - 1) >> columns)
+            image = T.alloc_var("int32", init=T.truncdiv(block // blocks, strips))
+            strip = T.alloc_var("int32", init=block // blocks - image * strips)
             start = T.alloc_var("int64", init=IndexView(starts, wide_starts)[image])
             long_count = T.alloc_var("int64", init=IndexView(counts, wide_counts)[image])
             if start >= 0 and long_count > 0 and long_count <= longest and start <= rows - long_count:
                 count = T.int32(long_count)
                 if T.truncmod(count, groups) == 0:
-                    rest = (strip, thread, start, count, groups, tokens, width, token_stride, batch_stride, columns)
+                    first = T.alloc_var("int32", init=T.ceildiv(count, blocks) * (block % blocks))
+                    last = T.alloc_var("int32", init=T.min(first + T.ceildiv(count, blocks), count))
+                    rest = (
+                        strip,
+                        thread,
+                        start,
+                        count,
+                        first,
+                        last,
+                        groups,
+                        tokens,
+                        width,
+                        token_stride,
+                        batch_stride,
+                        columns,
+                    )
                     if unit == 16:
                         shuffle("int32x4", embeds, *rest)
                     elif unit == 8:
