@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -13,11 +14,20 @@ from tilevl.core.environment import can_run
 
 FLOATS = (torch.bfloat16, torch.float16, torch.float32)
 
+_Function = TypeVar("_Function", bound=Callable[..., object])
+
 _warned: set[tuple[str, str]] = set()
 _availability: dict[tuple[str, str], str] = {}
 
 
-def _warn_once(run: str, reason: str) -> None:
+def _while_traced(function: _Function) -> _Function:
+    """What ``torch.compiler.assume_constant_result`` does, without loading the compiler: a graph calls it once."""
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
+
+
+@_while_traced
+def warn_once(run: str, reason: str) -> None:
     """Warns that a call keeps the model's own path, unless the same ``accelerate`` has said so before.
 
     Args:
@@ -26,10 +36,7 @@ def _warn_once(run: str, reason: str) -> None:
     """
     if (run, reason) not in _warned:
         _warned.add((run, reason))
-        warnings.warn(f"accelerate: the model's own path is kept: {reason}", stacklevel=3)
-
-
-warn_once: Callable[[str, str], None] = torch.compiler.assume_constant_result(_warn_once)  # warns while it is traced
+        warnings.warn(f"accelerate: the model's own path is kept: {reason}", stacklevel=2)
 
 
 def gradient(*tensors: Tensor) -> str:
@@ -39,7 +46,8 @@ def gradient(*tensors: Tensor) -> str:
     return ""
 
 
-def _device(op: str, device_type: str) -> str:
+@_while_traced
+def device(op: str, device_type: str) -> str:
     """Against a device that can't run an op, with what to do about it; empty where it can. Looks once in a process.
 
     Args:
@@ -49,9 +57,6 @@ def _device(op: str, device_type: str) -> str:
     if (op, device_type) not in _availability:
         _availability[op, device_type] = _look(op, device_type)
     return _availability[op, device_type]
-
-
-device: Callable[[str, str], str] = torch.compiler.assume_constant_result(_device)  # nothing that a graph could hold
 
 
 def _look(op: str, device_type: str) -> str:
