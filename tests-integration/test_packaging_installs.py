@@ -57,7 +57,8 @@ def test_editable_and_normal_installations_mix(editable: list[str], installation
 
 
 def test_all_packages_together_register_all_ops(installation: Make) -> None:
-    made = installation(*(package.distribution for package in tree.packages()))
+    # An integration would bring the library that it is for, which no wheelhouse here holds.
+    made = installation(*(package.distribution for package in tree.packages() if not package.is_integration))
     imports = "; ".join(f"import tilevl.{op.name}" for op in OPS)
     names = [op.name for op in OPS]
     done = made.run(
