@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import note
+from hypothesis import currently_in_test_context, note
 from torch import Tensor
 from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -63,6 +63,14 @@ def rows_apart(tensor: Tensor) -> bool:
     return len(set(places)) == len(places)
 
 
+def _shown(args: Args) -> int:
+    """Notes the arguments for the case that the test fails, and makes a seed of them."""
+    text = described(args)
+    if currently_in_test_context():
+        note(text)
+    return zlib.crc32(text.encode())
+
+
 def described(args: Args) -> str:
     """The arguments, tensors with their layout."""
     shown = []
@@ -100,8 +108,7 @@ class FuzzedOp:
 
     def check(self, args: Args, device: torch.device) -> None:
         """Real, fake and dynamic fake calls give the right value or the same documented error; data is checked."""
-        note(described(args))
-        seed = zlib.crc32(described(args).encode())
+        seed = _shown(args)
         generator = torch.Generator().manual_seed(seed)
         guarded = Guarded(args, device, generator)
         with pytest.MonkeyPatch.context() as patch, guarded_results(generator), _pipes_in_any_order(device, seed):
@@ -124,8 +131,7 @@ class FuzzedOp:
 
     def check_unchecked(self, args: Args, device: torch.device) -> None:
         """A device that doesn't look at the contents touches nothing outside of what the call may write."""
-        note(described(args))
-        seed = zlib.crc32(described(args).encode())
+        seed = _shown(args)
         generator = torch.Generator().manual_seed(seed)
         guarded = Guarded(args, device, generator)
         before = _on_cpu(guarded.args)

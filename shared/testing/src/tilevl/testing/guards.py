@@ -108,7 +108,7 @@ def guarded_results(generator: torch.Generator) -> Iterator[None]:
         count = (length + 2 * room) * like.element_size()
         content = torch.randint(0, 256, (count,), dtype=torch.uint8, generator=generator, device="cpu")
         buffer = content.view(like.dtype).to(kwargs.get("device"))
-        made.append((buffer, content, GUARD, count - GUARD))
+        made.append((buffer, content.clone(), GUARD, count - GUARD))  # on CPU the buffer is the content
         if buffer.device.type not in ("cpu", "cuda"):
             return buffer.as_strided(like.shape, like.stride(), room)
         part = buffer.untyped_storage()[GUARD : count - GUARD]  # a storage of its own, which kernels may rely on
