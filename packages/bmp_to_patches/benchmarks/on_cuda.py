@@ -10,8 +10,9 @@ from torch import Tensor
 from tilevl.bmp_to_patches import bmp_to_patches
 from tilevl.testing import same_bits
 from tilevl.testing.benchmark import Row, report
-from tilevl.testing.cuda_benchmark import copy_bandwidth, empty_kernel, on_device, on_host, replayed
+from tilevl.testing.cuda_benchmark import compared, copy_bandwidth, on_device, replayed, small_calls
 
+OWN, BAR = "bmp_to_patches", 1.25  # of the limit
 MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)  # CLIP
 LARGE = {  # images, side in pixels (a multiple of 4, so that rows have no padding), patch size, window, dtype
     "16 of 1024 x 1024, patch 16": (16, 1024, 16, 1, torch.bfloat16),
@@ -61,33 +62,25 @@ def large(shape: str, bandwidth: float, rounds: int) -> list[Row]:
     compiled = torch.compile(Inputs.eager)
     times = replayed(
         {
-            "bmp_to_patches": [one.own for one in sets],
+            OWN: [one.own for one in sets],
             "torch.compile": [lambda one=one: compiled(one) for one in sets],
         },
         rounds=rounds,
     )
     times |= on_device({"eager": [one.eager for one in sets]}, rounds=rounds)
     times["limit"] = sets[0].bytes / bandwidth * 1e6
-    return [Row(shape, peer, time, f"{time / times['limit']:.2f} of the limit") for peer, time in times.items()]
+    return compared(shape, times, OWN, "limit", BAR)
 
 
-def small(shape: str, bandwidth: float, rounds: int) -> list[Row]:
-    """What counts is what any kernel costs."""
-    inputs = Inputs(*SMALL[shape])
-    calls = {"empty kernel": empty_kernel, "bmp_to_patches": inputs.own}
-    times = replayed({name: [call] for name, call in calls.items()}, rounds=4 * rounds)
-    times["limit"] = inputs.bytes / bandwidth * 1e6
-    rows = [
-        Row(shape, f"{name}, replay", time, f"{time / times['empty kernel']:.2f} of an empty kernel")
-        for name, time in times.items()
-    ]
-    return rows + [Row(shape, f"{name}, host", time, "eager call") for name, time in on_host(calls).items()]
+def small(shape: str, rounds: int) -> list[Row]:
+    """One page: what counts is what any kernel costs."""
+    return small_calls(shape, {OWN: Inputs(*SMALL[shape]).own}, OWN, 4 * rounds)
 
 
 def main(given: Namespace) -> None:
     """Verifies, then times."""
     bandwidth = copy_bandwidth()
     rows = [row for shape in LARGE for row in large(shape, bandwidth, given.rounds)]
-    rows += [row for shape in SMALL for row in small(shape, bandwidth, given.rounds)]
+    rows += [row for shape in SMALL for row in small(shape, given.rounds)]
     rows.append(Row("copy of 4 GiB", "bandwidth", bandwidth / 1e12, "TB/s, read and written"))
     report("bmp_to_patches_cuda", rows, given.out)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 from argparse import Namespace
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -10,14 +12,28 @@ from torch import Tensor
 from tilevl.prepare_image_attn_pos_id import prepare_image_attn_pos_id
 from tilevl.testing import same_bits
 from tilevl.testing.benchmark import Row, report
-from tilevl.testing.cuda_benchmark import empty_kernel, on_device, on_host, replayed
+from tilevl.testing.cuda_benchmark import compared, on_device, replayed, small_calls
 
+OWN, BAR = "prepare_image_attn_pos_id", 1.5  # of a fill
 SHAPES = {  # images, side of the square grid, window
     "64 images of 128 x 128, window 1": (64, 128, 1),
     "64 images of 128 x 128, window 2": (64, 128, 2),
     "10,000 images of 2 x 2, window 1": (10_000, 2, 1),
 }
 CALLS = 32  # in a graph
+
+
+def hugging_face(grid_hw: Tensor, window: int) -> Callable[[], Tensor] | None:
+    """What transformers calls for its vision towers; None where transformers is missing or has it elsewhere."""
+    if (
+        importlib.util.find_spec("transformers") is None
+        or importlib.util.find_spec("transformers.vision_utils") is None
+    ):
+        return None
+    from transformers.vision_utils import get_vision_position_ids
+
+    grid_thw = torch.nn.functional.pad(grid_hw, (1, 0), value=1).cuda()
+    return lambda: get_vision_position_ids(grid_thw, window)
 
 
 def image_by_image(grid_hw: Tensor, window: int) -> Tensor:
@@ -46,17 +62,14 @@ def measure(shape: str, rounds: int) -> list[Row]:
         return torch.full((total, 2), 7, dtype=torch.int32, device="cuda")
 
     assert same_bits(own(), image_by_image(grid_hw, window))
-    times = replayed({"prepare_image_attn_pos_id": [own] * CALLS, "fill": [fill] * CALLS}, rounds=rounds)
+    times = replayed({OWN: [own] * CALLS, "a fill": [fill] * CALLS}, rounds=rounds)
     if images < 1000:
-        times |= on_device({"image by image": [lambda: image_by_image(grid_hw, window)]}, rounds=rounds)
-    rows = [Row(shape, name, time, f"{time / times['fill']:.2f} of a fill") for name, time in times.items()]
-    calls = {"empty kernel": empty_kernel, "prepare_image_attn_pos_id": own, "fill": fill}
-    times = replayed({name: [call] for name, call in calls.items()}, rounds=4 * rounds)
-    rows += [
-        Row(shape, f"{name}, one replay", time, f"{time / times['empty kernel']:.2f} of an empty kernel")
-        for name, time in times.items()
-    ]
-    return rows + [Row(shape, f"{name}, host", time, "eager call") for name, time in on_host(calls).items()]
+        peers = {
+            "image by image": lambda: image_by_image(grid_hw, window),
+            "Hugging Face": hugging_face(grid_hw, window),
+        }
+        times |= on_device({name: [peer] for name, peer in peers.items() if peer}, rounds=rounds)
+    return compared(shape, times, OWN, "a fill", BAR) + small_calls(shape, {OWN: own, "a fill": fill}, OWN, 4 * rounds)
 
 
 def main(given: Namespace) -> None:

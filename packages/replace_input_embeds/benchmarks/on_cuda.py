@@ -10,8 +10,9 @@ from torch import Tensor
 from tilevl.replace_input_embeds import replace_input_embeds
 from tilevl.testing import same_bits
 from tilevl.testing.benchmark import Row, report
-from tilevl.testing.cuda_benchmark import copy_bandwidth, empty_kernel, on_device, on_host, replayed
+from tilevl.testing.cuda_benchmark import compared, copy_bandwidth, on_device, replayed, small_calls
 
+OWN, BAR = "replace_input_embeds", 1.25  # of the limit
 TOKENS, ROWS, WIDTH = 8192, 4096, 4096
 SETS = 6  # of inputs, 100 MB each: several times the L2 cache
 INDICES = {
@@ -44,7 +45,7 @@ def large(name: str, bandwidth: float, rounds: int) -> list[Row]:
         assert same_bits(embeds, expected)
     times = replayed(
         {
-            "replace_input_embeds": [lambda s=s: replace_input_embeds(s[0], s[1], s[2]) for s in sets],
+            OWN: [lambda s=s: replace_input_embeds(s[0], s[1], s[2]) for s in sets],
             "index_copy_": [lambda s=s: s[0].index_copy_(0, s[2], s[1]) for s in sets],
             "copy of the rows": [lambda s=s: s[0][:ROWS].copy_(s[1]) for s in sets],
         },
@@ -58,7 +59,7 @@ def large(name: str, bandwidth: float, rounds: int) -> list[Row]:
         rounds=rounds,
     )
     times["limit"] = 2 * ROWS * WIDTH * 2 / bandwidth * 1e6
-    return [Row(shape, peer, time, f"{time / times['limit']:.2f} of the limit") for peer, time in times.items()]
+    return compared(shape, times, OWN, "limit", BAR)
 
 
 def small(rounds: int) -> list[Row]:
@@ -66,16 +67,10 @@ def small(rounds: int) -> list[Row]:
     shape = "272 rows of 1280 into 1024, bf16"
     embeds, image, index, _ = draw(1024, torch.arange(272) + 100, 1280)
     calls = {
-        "empty kernel": empty_kernel,
-        "replace_input_embeds": lambda: replace_input_embeds(embeds, image, index),
+        OWN: lambda: replace_input_embeds(embeds, image, index),
         "index_copy_": lambda: embeds.index_copy_(0, index, image),
     }
-    times = replayed({name: [call] for name, call in calls.items()}, rounds=4 * rounds)
-    rows = [
-        Row(shape, f"{name}, replay", time, f"{time / times['empty kernel']:.2f} of an empty kernel")
-        for name, time in times.items()
-    ]
-    return rows + [Row(shape, f"{name}, host", time, "eager call") for name, time in on_host(calls).items()]
+    return small_calls(shape, calls, OWN, 4 * rounds)
 
 
 def main(given: Namespace) -> None:

@@ -10,8 +10,9 @@ from torch import Tensor
 from tilevl.shuffle_image_tokens import shuffle_image_tokens
 from tilevl.testing import same_bits
 from tilevl.testing.benchmark import Row, report
-from tilevl.testing.cuda_benchmark import copy_bandwidth, empty_kernel, on_device, on_host, replayed
+from tilevl.testing.cuda_benchmark import compared, copy_bandwidth, on_device, replayed, small_calls
 
+OWN, BAR = "shuffle_image_tokens", 1.3  # of the limit
 GROUPS = 2
 TEXT = 16  # rows before and between the images
 LARGE = {(8, 1024, 4096): 6, (1, 4096, 4096): 8, (1, 16384, 4096): 4}  # images, rows and width; sets of inputs
@@ -54,25 +55,19 @@ def large(images: int, rows: int, width: int, bandwidth: float, rounds: int) -> 
         one.own()
         assert same_bits(one.embeds, expected)
     times = replayed(
-        {"shuffle_image_tokens": [one.own for one in sets], "gather and copy": [one.gather for one in sets]},
+        {OWN: [one.own for one in sets], "gather and copy": [one.gather for one in sets]},
         rounds=rounds,
     )
     times |= on_device({"image by image": [one.image_by_image for one in sets]}, rounds=rounds)
     times["limit"] = 2 * images * rows * width * 2 / bandwidth * 1e6
-    return [Row(shape, peer, time, f"{time / times['limit']:.2f} of the limit") for peer, time in times.items()]
+    return compared(shape, times, OWN, "limit", BAR)
 
 
 def small(images: int, rows: int, width: int, rounds: int) -> list[Row]:
     """What counts is what any kernel costs."""
     shape = f"{images} images of {rows} rows of {width}, bf16"
     inputs = Inputs(images, rows, width)
-    calls = {"empty kernel": empty_kernel, "shuffle_image_tokens": inputs.own, "gather and copy": inputs.gather}
-    times = replayed({name: [call] for name, call in calls.items()}, rounds=4 * rounds)
-    found = [
-        Row(shape, f"{name}, replay", time, f"{time / times['empty kernel']:.2f} of an empty kernel")
-        for name, time in times.items()
-    ]
-    return found + [Row(shape, f"{name}, host", time, "eager call") for name, time in on_host(calls).items()]
+    return small_calls(shape, {OWN: inputs.own, "gather and copy": inputs.gather}, OWN, 4 * rounds)
 
 
 def main(given: Namespace) -> None:

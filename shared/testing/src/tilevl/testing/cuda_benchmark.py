@@ -11,6 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
+from tilevl.testing.benchmark import Row
+
+SMALL_BAR = 1.3
+"""Times of an empty kernel's replay that a small call may take."""
+HOST_BAR = 15.0
+"""Microseconds of the host that an eager call may take."""
+
 Call = Callable[[], object]
 
 _HOST_CALLS = 200  # few enough that the launch queue, about 1,000 deep, never makes the host wait
@@ -19,6 +26,45 @@ _HOST_CALLS = 200  # few enough that the launch queue, about 1,000 deep, never m
 def empty_kernel() -> None:
     """Launches a kernel that does nothing: what any kernel costs at least."""
     torch.cuda._sleep(0)
+
+
+def compared(shape: str, times: Mapping[str, float], own: str, yardstick: str, bar: float) -> list[Row]:
+    """Rows that give each time as a multiple of one of them.
+
+    Args:
+        shape: what was run.
+        times: microseconds by name.
+        own: the op, whose row says whether the bar is held; others' names may be followed by more words.
+        yardstick: name of the time to compare with.
+        bar: the multiple that the op should not exceed.
+    """
+    rows = []
+    for name, microseconds in times.items():
+        ratio = microseconds / times[yardstick]
+        verdict = f"; bar {bar:g}: {'held' if ratio <= bar else 'missed'}" if name == own else ""
+        rows.append(Row(shape, name, microseconds, f"{ratio:.2f} of {yardstick}{verdict}"))
+    return rows
+
+
+def small_calls(shape: str, calls: Mapping[str, Call], own: str, rounds: int) -> list[Row]:
+    """Rows of calls so small that what counts is what any kernel costs: a graph of one call, and the host's time.
+
+    Args:
+        shape: what is run.
+        calls: by name.
+        own: the op, which is held against an empty kernel and against ``HOST_BAR``.
+        rounds: how often each is timed.
+    """
+    calls = {"an empty kernel": empty_kernel, **calls}
+    replays = replayed({name: [call] for name, call in calls.items()}, rounds=rounds)
+    rows = [
+        Row(row.shape, f"{row.name}, replay", row.microseconds, row.note)
+        for row in compared(shape, replays, own, "an empty kernel", SMALL_BAR)
+    ]
+    for name, microseconds in on_host(calls).items():
+        verdict = f"; bar {HOST_BAR:g}: {'held' if microseconds <= HOST_BAR else 'missed'}" if name == own else ""
+        rows.append(Row(shape, f"{name}, host", microseconds, f"eager call{verdict}"))
+    return rows
 
 
 def copy_bandwidth(size: int = 2**32, rounds: int = 15) -> float:

@@ -1,4 +1,4 @@
-"""CUDA: a block counts which image its first and last token lie in, a thread searches between the two."""
+"""CUDA: all threads of a block find the images of its first and last token; each then searches between the two."""
 
 from __future__ import annotations
 
@@ -72,13 +72,23 @@ def positions() -> Any:
             base = T.int64(block) * TOKENS
             first = T.alloc_var("int32", init=0)
             last = T.alloc_var("int32", init=0)
-            for step in T.serial(T.ceildiv(images, _THREADS)):
-                image = step * _THREADS + thread
-                end = T.alloc_var("int64", init=_FAR)
-                if image < images:
-                    end = ends[image + 1]
-                first += T.syncthreads_count(end <= base)
-                last += T.syncthreads_count(end < base + TOKENS)
+            first_below = T.alloc_var("int32", init=images)
+            last_below = T.alloc_var("int32", init=images)
+            step = T.alloc_var("int32", init=0)
+            end = T.alloc_var("int64", init=0)
+            while first < first_below or last < last_below:  # one step for up to 256 images, two for 65536
+                step = (first_below - first + _THREADS - 1) // _THREADS
+                end = _FAR
+                if first + step * (thread + 1) <= first_below and step > 0:
+                    end = ends[first + step * (thread + 1)]
+                first += step * T.syncthreads_count(end <= base)
+                first_below = T.min(first_below, first + T.max(step - 1, 0))
+                step = (last_below - last + _THREADS - 1) // _THREADS
+                end = _FAR
+                if last + step * (thread + 1) <= last_below and step > 0:
+                    end = ends[last + step * (thread + 1)]
+                last += step * T.syncthreads_count(end < base + TOKENS)
+                last_below = T.min(last_below, last + T.max(step - 1, 0))
             height = T.alloc_var("int64", init=0)
             width = T.alloc_var("int64", init=0)
             begin = T.alloc_var("int64", init=0)
