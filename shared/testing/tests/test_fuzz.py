@@ -17,11 +17,9 @@ from torch import Tensor
 from tilevl.testing import Refusal
 from tilevl.testing.errors import ErrorSuite, ErrorTable, Rule, page, places_that_raise
 from tilevl.testing.fuzz import FuzzedOp, rows_apart, share_memory
-from tilevl.testing.fuzz_profiles import PROFILES
+from tilevl.testing.fuzz_profiles import PROFILES, load_profile
 from tilevl.testing.fuzz_strategies import layouts, spoiled
 from tilevl.testing.guards import guarded_results
-
-pytest_plugins = ["pytester"]
 
 _namespaces = (f"tilevl_fuzz_{number}" for number in itertools.count())
 RULE = Rule(ValueError, "x must be [R, C], got shape <shape>")
@@ -170,24 +168,20 @@ def test_a_call_is_spoiled_in_every_way() -> None:
         find(spoiled(args, {2: st.sampled_from([-1, 0])}), way, settings=FIRST)
 
 
-def test_the_environment_chooses_the_profile(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytester.makepyfile(
-        """
-        from hypothesis import settings
-
-        def test_profile():
-            print("calls:", settings().max_examples, settings().derandomize)
-        """
-    )
-    for choice, name in ((None, "ci"), ("ci", "ci"), ("deep", "deep")):
-        monkeypatch.delenv("TILEVL_FUZZ", raising=False)
-        if choice:
-            monkeypatch.setenv("TILEVL_FUZZ", choice)
-        done = pytester.runpytest_subprocess("-q", "-s")
-        assert f"calls: {PROFILES[name]} {name == 'ci'}" in done.stdout.str()
-    monkeypatch.setenv("TILEVL_FUZZ", "long")
-    done = pytester.runpytest_subprocess("-q")
-    done.stderr.fnmatch_lines(["*TILEVL_FUZZ must be one of ci, deep, got 'long'*"])
+def test_the_environment_chooses_the_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = settings.get_current_profile_name()
+    try:
+        for choice, name in ((None, "ci"), ("", "ci"), ("ci", "ci"), ("deep", "deep")):
+            monkeypatch.delenv("TILEVL_FUZZ", raising=False)
+            if choice is not None:
+                monkeypatch.setenv("TILEVL_FUZZ", choice)
+            load_profile()
+            assert (settings().max_examples, settings().derandomize) == (PROFILES[name], name == "ci")
+        monkeypatch.setenv("TILEVL_FUZZ", "long")
+        with pytest.raises(pytest.UsageError, match="TILEVL_FUZZ must be one of ci, deep, got 'long'"):
+            load_profile()
+    finally:
+        settings.load_profile(before)
 
 
 def table(rules: list[Rule]) -> ErrorTable:
