@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -41,13 +43,15 @@ class Run:
         return f"{self.model}, {self.images} x {self.side}x{self.side}, {str(self.dtype).removeprefix('torch.')}"
 
 
-CPU = [Run("DeepSeek-OCR-2", 1, 1024, torch.bfloat16), Run("DeepSeek-OCR-2", 1, 1024, torch.float32)]
-CUDA = [
-    Run("DeepSeek-OCR-2", 1, 1024, torch.bfloat16),
-    Run("DeepSeek-OCR-2", 6, 768, torch.bfloat16),  # the crops of a page; tables of 64 x 64 interpolated to 48 x 48
-    Run("SAM ViT-B", 1, 1024, torch.bfloat16),
-    Run("SAM ViT-B", 4, 1024, torch.bfloat16),
-]
+RUNS = {
+    "cpu": [Run("DeepSeek-OCR-2", 1, 1024, dtype) for dtype in (torch.bfloat16, torch.float32)],
+    "cuda": [
+        Run("DeepSeek-OCR-2", 1, 1024, torch.bfloat16),
+        Run("DeepSeek-OCR-2", 6, 768, torch.bfloat16),  # the crops of a page; tables of 64 x 64 interpolated to 48 x 48
+        Run("SAM ViT-B", 1, 1024, torch.bfloat16),
+        Run("SAM ViT-B", 4, 1024, torch.bfloat16),
+    ],
+}
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
@@ -135,11 +139,14 @@ def measure(run: Run, device: str, rounds: int) -> list[Row]:
 @torch.inference_mode()
 def main() -> None:
     """Verifies, then times."""
-    given = options(__doc__, "cpu", "cuda", rounds=5)
+    which = argparse.ArgumentParser(add_help=False)
+    which.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16")
+    dtype, sys.argv[1:] = which.parse_known_args()
+    given = options(f"{__doc__}\n--dtype float32 runs that instead of bfloat16, on CPU.", "cpu", "cuda", rounds=5)
     print(f"transformers {transformers.__version__}, torch {torch.__version__}")
-    runs = CPU if given.target == "cpu" else CUDA
+    runs = [run for run in RUNS[given.target] if run.dtype == getattr(torch, dtype.dtype)]
     rows = [row for run in runs for row in measure(run, given.target, given.rounds)]
-    report(f"transformers_{given.target}", rows, given.out)
+    report(f"transformers_{given.target}_{dtype.dtype}", rows, given.out)
 
 
 if __name__ == "__main__":
