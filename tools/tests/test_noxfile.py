@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import stack
 import tree
 
 OP = tree.ops()[0].name
@@ -44,6 +45,18 @@ def test_there_is_a_cell_for_each_declared_target_and_no_other() -> None:
     for op in tree.wares():
         for target in tree.target_names():
             assert (f"tests(op='{op.name}', target='{target}')" in done.stdout) == ((op.name, target) in declared)
+
+
+def test_an_integration_has_the_cells_of_an_op() -> None:
+    integrations = [package for package in tree.wares() if package.is_integration]
+    assert integrations
+    for package in integrations:
+        cells_of_it = {f"{session}(op='{package.name}')" for session in ("api", "lean")}
+        assert cells_of_it | {f"tests(op='{package.name}', target='cpu')"} <= names("-t", package.name)
+
+
+def test_the_library_of_an_integration_stays_out_of_the_other_tests() -> None:
+    assert "transformers" not in {tree.distribution_in(line) for line in stack.required()}
 
 
 def test_a_cell_is_run_by_its_quoted_name() -> None:
