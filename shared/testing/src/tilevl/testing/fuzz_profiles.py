@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 ENVIRONMENT_VARIABLE = "TILEVL_FUZZ"
-PROFILES = {"ci": 40, "deep": 1000}
+PROFILES = {"ci": 25, "deep": 1000}
 """Calls of one test on one target."""
 
 
