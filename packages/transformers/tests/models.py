@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import torch
 from torch import Generator, Tensor, nn
-from transformers import PreTrainedModel
-from transformers.models.deepseek_ocr2 import configuration_deepseek_ocr2 as deepseek_config
-from transformers.models.deepseek_ocr2 import modeling_deepseek_ocr2 as deepseek
-from transformers.models.got_ocr2 import configuration_got_ocr2 as got_config
-from transformers.models.got_ocr2 import modeling_got_ocr2 as got
-from transformers.models.qwen2_5_vl import configuration_qwen2_5_vl as qwen2_5_config
-from transformers.models.qwen2_5_vl import modeling_qwen2_5_vl as qwen2_5
-from transformers.models.qwen2_vl import configuration_qwen2_vl as qwen2_config
-from transformers.models.qwen2_vl import modeling_qwen2_vl as qwen2
-from transformers.models.sam import configuration_sam as sam_config
-from transformers.models.sam import modeling_sam as sam
-from transformers.models.sam_hq import configuration_sam_hq as sam_hq_config
-from transformers.models.sam_hq import modeling_sam_hq as sam_hq
+
+from tilevl.testing import skip_unless
+
+skip_unless(find_spec("transformers") is not None, "transformers", "its pinned version needs Python 3.11 or later")
+
+from transformers import PreTrainedModel  # noqa: E402
+from transformers.models.deepseek_ocr2 import configuration_deepseek_ocr2 as deepseek_config  # noqa: E402
+from transformers.models.deepseek_ocr2 import modeling_deepseek_ocr2 as deepseek  # noqa: E402
+from transformers.models.got_ocr2 import configuration_got_ocr2 as got_config  # noqa: E402
+from transformers.models.got_ocr2 import modeling_got_ocr2 as got  # noqa: E402
+from transformers.models.qwen2_5_vl import configuration_qwen2_5_vl as qwen2_5_config  # noqa: E402
+from transformers.models.qwen2_5_vl import modeling_qwen2_5_vl as qwen2_5  # noqa: E402
+from transformers.models.qwen2_vl import configuration_qwen2_vl as qwen2_config  # noqa: E402
+from transformers.models.qwen2_vl import modeling_qwen2_vl as qwen2  # noqa: E402
+from transformers.models.sam import configuration_sam as sam_config  # noqa: E402
+from transformers.models.sam import modeling_sam as sam  # noqa: E402
+from transformers.models.sam_hq import configuration_sam_hq as sam_hq_config  # noqa: E402
+from transformers.models.sam_hq import modeling_sam_hq as sam_hq  # noqa: E402
 
 PATCH = 4
 IMAGE_TOKEN, VIDEO_TOKEN = 90, 91

@@ -6,8 +6,6 @@ import copy
 import functools
 import io
 import logging
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -36,15 +34,6 @@ def runs_the_op(model: nn.Module, monkeypatch: pytest.MonkeyPatch, rng: Generato
         patch.setattr(attention, "attn_rel_h_rel_w", counted)
         model(models.pixels(rng).to(next(model.parameters())))
     return len(calls)
-
-
-def test_importing_loads_neither_transformers_nor_the_compiler() -> None:
-    program = (
-        "import sys, tilevl.integrations.transformers; "
-        "print([name for name in ('transformers', 'torch._dynamo', 'tilelang') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
 
 
 def test_what_is_swapped_is_listed_and_logged(rng: Generator, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 import torch
-import transformers
 from torch import Generator, Tensor, nn
 
 from tilevl.integrations.transformers import accelerate
@@ -28,13 +27,13 @@ def warned(call: Callable[[], object], times: int = 2) -> list[str]:
 
 
 @pytest.fixture
-def model(device: torch.device, rng: Generator) -> transformers.PreTrainedModel:
+def model(device: torch.device, rng: Generator) -> models.PreTrainedModel:
     dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
     return models.encoder("sam", rng).to(device, dtype)
 
 
 @pytest.fixture
-def pixels(model: transformers.PreTrainedModel, rng: Generator) -> Tensor:
+def pixels(model: models.PreTrainedModel, rng: Generator) -> Tensor:
     return models.pixels(rng).to(model.device, model.dtype)
 
 
@@ -145,7 +144,7 @@ def test_a_transformers_out_of_range_keeps_all_of_it(
     version: str, rng: Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = models.encoder("sam", rng)
-    monkeypatch.setattr(transformers, "__version__", version)
+    monkeypatch.setattr("transformers.__version__", version)
     with pytest.warns(UserWarning, match=rf"{KEPT}: transformers must be .*, got {version}") as caught:
         made = accelerate(model)
     assert len(caught) == 1
@@ -188,13 +187,3 @@ def test_a_device_that_can_t_run_the_op(
             f"{KEPT}: no compiler, install one"
         ]
         assert torch.equal(first(model(pixels)), expected)
-
-
-def test_a_model_with_nothing_to_swap_says_so() -> None:
-    with pytest.warns(UserWarning, match="Linear holds no module of a class that is supported"):
-        assert accelerate(nn.Linear(2, 2)).swapped == ()
-
-
-def test_what_is_no_module_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"accelerate: model must be a torch\.nn\.Module, got str"):
-        accelerate("facebook/sam-vit-base")  # type: ignore[arg-type]

@@ -45,7 +45,7 @@ def cpp_compiler() -> str | None:
 
 
 def skip_unless(available: bool, name: str, reason: str) -> None:
-    """Skips the running test with a reason, or fails it where the resource was asked for.
+    """Skips the running test, or the module that is imported, with a reason; fails it where the resource was asked for.
 
     Args:
         available: whether the test can run.
@@ -58,4 +58,4 @@ def skip_unless(available: bool, name: str, reason: str) -> None:
         return
     if name in required():
         pytest.fail(f"{ENVIRONMENT_VARIABLE} asks for {name}: {reason}", pytrace=False)
-    pytest.skip(f"{name}: {reason}")
+    pytest.skip(f"{name}: {reason}", allow_module_level=True)
