@@ -1,5 +1,7 @@
 """Compiles the CUDA programs that the tests and benchmarks of ops use, side by side, into TileLang's cache on disk.
 
+They are for the GPU of this machine; without one, for Hopper, which needs nvcc alone.
+
 usage: build_cuda.py OP...
 """
 
@@ -12,8 +14,11 @@ import sys
 import time
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 
 Program = tuple[str, str, tuple[object, ...]]
+
+HOPPER = "sm_90a"
 
 SHUFFLES = (
     *(("shuffle_strips", plan) for plan in ((512, 1), (512, 2), (512, 4), (512, 8), (1024, 8))),
@@ -52,6 +57,9 @@ def programs(op: str) -> Iterator[Program]:
         yield module, "positions", ()
     elif op == "bmp_to_patches":
         yield from ((module, "patches", parameters) for parameters in PATCHES)
+    elif op == "attn_rel_h_rel_w":
+        sys.path.insert(0, str(Path(__file__).parents[1] / "packages" / op))
+        yield from ((module, "trace", program) for program in import_module("tests.test_cuda").programs_of_the_suite())
 
 
 def main(ops: list[str]) -> int:
@@ -75,14 +83,17 @@ def child(program: Program) -> int:
 
 
 def build(module: str, name: str, parameters: list[str]) -> int:
-    """Builds one program for the GPU of this machine."""
+    """Builds one program for the GPU of this machine, or for Hopper where there is none."""
+    import torch
+
     from tilevl.core import cache_directory, cuda
 
     cache_directory.direct_tilelang()
     known = {"True": True, "False": False}
     given = [known.get(p, int(p) if p.isdigit() else p) for p in parameters]
     kernels = import_module(module)
-    cuda.compiled(getattr(kernels, name)(*given), cuda.arch_of(0), getattr(kernels, "PASS_CONFIGS", None))
+    arch = cuda.arch_of(0) if torch.cuda.is_available() else HOPPER
+    cuda.compiled(getattr(kernels, name)(*given), arch, getattr(kernels, "PASS_CONFIGS", None))
     return 0
 
 

@@ -2,56 +2,129 @@
 
 from __future__ import annotations
 
+import itertools
 from importlib import import_module, util
+from typing import Any
 
 import pytest
 import torch
 from torch import Generator, Tensor
 
-from tilevl.attn_rel_h_rel_w import attn_rel_h_rel_w
+from tilevl.attn_rel_h_rel_w import attn_rel_h_rel_w, contract
 from tilevl.core import cuda
 from tilevl.testing import relative_error
 from tilevl.testing.cuda_suite import build_without_gpu
 from tilevl.testing.graphs import capture
+from tilevl.testing.require import required
 
 from . import oracle
-from .cases import BF16, FP16, tensors
+from .cases import BF16, CASES, FP16, tensors
 from .test_standard import compare
 
 KERNELS = "tilevl.attn_rel_h_rel_w.kernels"
 GRIDS = [(64, 64), (48, 48), (40, 40), (14, 14), (7, 41), (1, 160), (3, 300), (37, 29), (2, 67), (19, 13)]
+HEAD_DIMS = [48, 80, 128]
+PADDINGS = {"tables_of_tma": 16, "tables_of_odd_width": 17}  # widths are made a multiple of it
+KINDS = [(grid, BF16) for grid in GRIDS] + [(grid, FP16) for grid in ((64, 64), (14, 14), (7, 41))]
+BENCHMARKED = [(64, 64), (48, 48), (40, 40), (14, 14)]
+ALWAYS = 2  # programs of Hopper that are built wherever there is a compiler; the rest take minutes
 cuda_only = pytest.mark.targets("cuda")
+
+Program = tuple[str, str, int, int, int]
 
 
 def on(device: torch.device, args: tuple) -> list:
     return [arg.to(device) if isinstance(arg, Tensor) else arg for arg in args]
 
 
-@pytest.mark.parametrize("grid", [(64, 64), (40, 40), (14, 14)], ids=str)
-def test_hopper_s_program_builds_without_a_gpu(grid: tuple[int, int]) -> None:
-    program = None
-    if util.find_spec("tilelang"):
-        kernels = import_module(f"{KERNELS}.cuda_wgmma")
-        program = kernels.attend_grid("bfloat16", 64, *grid, kernels.plan_of(*grid))
-    build_without_gpu(program, "sm_90a")
+def padded(rng: Generator, grid: tuple[int, int], width: int, **rest: Any) -> tuple:
+    """Inputs whose tables have a multiple of a width as columns."""
+    return *tensors(rng, *grid, padding=(-grid[0] % width, -grid[1] % width), **rest), *grid
+
+
+def programs_of_the_suite() -> list[Program]:
+    """Kind, dtype, head dim, rows and columns of what Hopper runs in these tests and in the benchmark."""
+    kernels = import_module(f"{KERNELS}.cuda")
+    rng = torch.Generator().manual_seed(0)
+    calls = [case.make(rng) for case in CASES if not case.targets or "cuda" in case.targets]
+    few = {"batch": 1, "heads": 1}
+    calls += [padded(rng, grid, 16, head_dim=64, **few) for grid in BENCHMARKED]
+    calls += [(*tensors(rng, *grid, head_dim=64, dtype=t, padding=(3, 5), **few), *grid) for grid, t in KINDS]
+    calls += [padded(rng, (14, 14), width, head_dim=d, **few) for width in PADDINGS.values() for d in HEAD_DIMS]
+    found = {}
+    for call in calls:
+        args = (*call, None, None, None)[:8]
+        dtype, head_dim, rows, columns = contract.specialise(*args)
+        if all(tensor.numel() for tensor in args[:5]):
+            tables = args[3:5] if columns > 1 else (args[4], args[3])
+            kind, _ = kernels.for_hopper(*args[:3], *tables)
+            rows, columns = (rows, columns) if columns > 1 else (columns, rows)
+            if kind is None or kernels.plan_of(head_dim, rows, columns) is None:
+                kind, _ = kernels.for_any(*args[:5])
+            found[kind, str(dtype).removeprefix("torch."), head_dim, rows, columns] = None
+    return list(found)
+
+
+def test_every_program_of_the_suite_builds_without_a_gpu() -> None:
+    """Two of them everywhere, all where TILEVL_REQUIRE asks for a compiler."""
+    if not util.find_spec("tilelang"):
+        build_without_gpu(None, "sm_90a")
+    kernels = import_module(f"{KERNELS}.cuda")
+    programs = programs_of_the_suite()
+    assert {kind for kind, *_ in programs} >= {kernels.TABLES_BY_TMA, kernels.TABLES_BY_HAND}
+    for program in programs if "cuda_compiler" in required() else programs[:ALWAYS]:
+        build_without_gpu(kernels.trace(*program), "sm_90a", kernels.PASS_CONFIGS)
 
 
 @pytest.mark.parametrize("architecture", ["sm_90a", "sm_80"])
-@pytest.mark.parametrize("unit", [1, 8])
-def test_general_program_builds_without_a_gpu(unit: int, architecture: str) -> None:
+@pytest.mark.parametrize("kind", ["units", "elements"])
+def test_general_programs_build_without_a_gpu(kind: str, architecture: str) -> None:
     program = None
     if util.find_spec("tilelang"):
-        program = import_module(f"{KERNELS}.cuda_general").attend_tiles("float16", 80, 14, 14, unit)
+        program = import_module(f"{KERNELS}.cuda").trace(kind, "float16", 80, 14, 14)
     build_without_gpu(program, architecture)
 
 
+@pytest.mark.parametrize("head_dim", range(16, 129, 16))
+def test_every_plan_covers_the_grid_and_fits(head_dim: int) -> None:
+    plan_of = import_module(f"{KERNELS}.cuda_plans").plan_of
+    for grid_h, grid_w in itertools.product(
+        [1, 2, 7, 14, 37, 40, 48, 64, 65, 128, 300], [2, 8, 13, 14, 40, 48, 64, 129]
+    ):
+        plan = plan_of(head_dim, grid_h, grid_w)
+        if plan is not None:
+            assert plan.down * plan.rows >= grid_h and plan.parts * plan.columns >= grid_w
+            assert plan.keys % 16 == 0 and plan.columns % 8 == 0 and plan.keys <= 256
+            assert sum(width for _, width in plan.pieces) == head_dim
+            assert plan.h_width * plan.h_chunks >= plan.down * plan.rows and plan.h_width <= 256
+            assert plan.shared_bytes <= 227 * 1024
+    assert plan_of(head_dim, 64, 64) is not None
+
+
 @cuda_only
-@pytest.mark.parametrize("dtype", [BF16, FP16], ids=["bf16", "fp16"])
-@pytest.mark.parametrize("grid", GRIDS, ids=str)
+@pytest.mark.parametrize(("grid", "dtype"), KINDS, ids=str)
 def test_grids_of_every_plan(
     grid: tuple[int, int], dtype: torch.dtype, target: str, device: torch.device, rng: Generator
 ) -> None:
     args = (*tensors(rng, *grid, batch=2, heads=2, head_dim=64, dtype=dtype, padding=(3, 5)), *grid)
+    compare(attn_rel_h_rel_w(*on(device, args)), oracle.attn_rel_h_rel_w(*args))
+
+
+@cuda_only
+@pytest.mark.parametrize("width", PADDINGS.values(), ids=PADDINGS)
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
+def test_head_dims_with_tables_of_any_width(
+    head_dim: int, width: int, target: str, device: torch.device, rng: Generator
+) -> None:
+    args = padded(rng, (14, 14), width, batch=2, heads=3, head_dim=head_dim)
+    compare(attn_rel_h_rel_w(*on(device, args)), oracle.attn_rel_h_rel_w(*args))
+
+
+@cuda_only
+@pytest.mark.parametrize("width", PADDINGS.values(), ids=PADDINGS)
+def test_more_heads_than_blocks_at_once(width: int, target: str, device: torch.device, rng: Generator) -> None:
+    """Each block takes several turns, and loads the next one's tables while it works on the last."""
+    args = padded(rng, (14, 14), width, batch=30, heads=13, head_dim=64)
     compare(attn_rel_h_rel_w(*on(device, args)), oracle.attn_rel_h_rel_w(*args))
 
 

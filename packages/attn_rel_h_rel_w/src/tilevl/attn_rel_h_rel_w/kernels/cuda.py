@@ -1,27 +1,51 @@
-"""CUDA: a program for Hopper where its conditions hold, and one for everything else.
+"""CUDA: programs for Hopper where their conditions hold, and others for everything else.
 
-Both are built for a dtype, a head dim and a grid when a call first needs them; batch, heads, strides and scale are read
+All are built for a dtype, a head dim and a grid when a call first needs them; batch, heads, strides and scale are read
 at run time. No bias larger than a tile ever exists.
 """
 
 from __future__ import annotations
 
+from ctypes import c_void_p
+from functools import lru_cache
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from tilevl.attn_rel_h_rel_w.kernels.cuda_general import ALIGNED, attend_tiles
-from tilevl.attn_rel_h_rel_w.kernels.cuda_wgmma import HEAD_DIMS, attend_grid, plan_of
+from tilevl.attn_rel_h_rel_w.kernels.cuda_plans import plan_of
+from tilevl.attn_rel_h_rel_w.kernels.cuda_wgmma import attend_grid
 from tilevl.core.cache import Kernel
 from tilevl.core.cuda import CudaProgram, arch_of, widest_unit
 
 OP = "attn_rel_h_rel_w"
-_PASS_CONFIGS = {"tl.enable_fast_math": True}  # exp2 is one instruction
+PASS_CONFIGS = {"tl.enable_fast_math": True}  # exp2 is one instruction
+TABLES_BY_TMA, TABLES_BY_HAND, UNITS, ELEMENTS = KINDS = ("tables_by_tma", "tables_by_hand", "units", "elements")
 _HOPPER = "sm_90a"
 _SIZE = 2  # bytes of an element
-_MOST_STRIDE = 2**22  # elements from token to token of a table, so that a block's offsets fit into 32 bits
-_MOST = 2**31
+_TMA_BYTES = 16  # addresses and strides of TMA are multiples of it
+_MOST_STRIDE = 2**24  # elements from token to token of a table, so that a block's offsets fit into 32 bits
+_MOST_TURNS = 2**30
+
+Numbers = list[Any]  # what a program takes: addresses and strides
+
+
+def trace(kind: str, dtype: str, head_dim: int, rows: int, columns: int) -> Any:
+    """A program.
+
+    Args:
+        kind: ``tables_by_tma`` or ``tables_by_hand``, for Hopper; ``units`` or ``elements``, for any device.
+        dtype: ``bfloat16`` or ``float16``.
+        head_dim: D.
+        rows: of the grid.
+        columns: of the grid.
+    """
+    if kind in (UNITS, ELEMENTS):
+        return attend_tiles(dtype, head_dim, rows, columns, ALIGNED if kind == UNITS else 1)
+    plan = plan_of(head_dim, rows, columns)
+    assert plan is not None
+    return attend_grid(dtype, plan, kind == TABLES_BY_TMA)
 
 
 def build(dtype: torch.dtype, head_dim: int, grid_h: int, grid_w: int) -> Kernel:
@@ -29,13 +53,12 @@ def build(dtype: torch.dtype, head_dim: int, grid_h: int, grid_w: int) -> Kernel
     name = str(dtype).removeprefix("torch.")
     flat = grid_w == 1  # a column is a row whose tables have changed places
     rows, columns = (grid_w, grid_h) if flat else (grid_h, grid_w)
-    general = {
-        unit: CudaProgram(OP, lambda unit=unit: attend_tiles(name, head_dim, rows, columns, unit), _PASS_CONFIGS)
-        for unit in (ALIGNED, 1)
+    plan = plan_of(head_dim, rows, columns)
+    programs = {
+        kind: cast(Any, CudaProgram(OP, lambda kind=kind: trace(kind, name, head_dim, rows, columns), PASS_CONFIGS))
+        for kind in KINDS
     }
-    plan = plan_of(rows, columns) if head_dim in HEAD_DIMS else None
-    hopper = cast(Any, CudaProgram(OP, lambda: attend_grid(name, head_dim, rows, columns, plan), _PASS_CONFIGS))  # type: ignore[arg-type]
-    is_hopper: dict[int, bool] = {}
+    at_once: dict[int, int] = {}  # blocks of a device; 0 where it isn't Hopper
 
     def kernel(
         query: Tensor,
@@ -48,64 +71,69 @@ def build(dtype: torch.dtype, head_dim: int, grid_h: int, grid_w: int) -> Kernel
         scale: float | None,
         out: Tensor,
     ) -> None:
-        device = query.get_device()
-        batch, _, heads, _ = query.shape
         if flat:
             rel_h, rel_w = rel_w, rel_h
+        device = query.get_device()
+        batch, _, heads, _ = query.shape
         factor = head_dim**-0.5 if scale is None else scale
         if plan is not None:
-            if device not in is_hopper:
-                is_hopper[device] = arch_of(device) == _HOPPER
-            if is_hopper[device] and _suits(query, key, value, rel_h, rel_w, rows * columns, batch * heads):
-                h, w = rel_h.stride(), rel_w.stride()
-                hopper(
-                    device, _with_strides(query), *(_on_grid(tensor, rows, columns) for tensor in (key, value)),
-                    rel_h.data_ptr(), h[0], h[1], h[2], rel_w.data_ptr(), w[0], w[1], w[2], out.data_ptr(), factor,
-                )  # fmt: skip
-                return
-        places = [(tensor.data_ptr(), *tensor.stride()[:3]) for tensor in (query, key, value)]
-        bits = 0
-        for address, *strides in places:
-            bits |= address | (strides[0] | strides[1] | strides[2]) * _SIZE
-        unit = ALIGNED if widest_unit(bits) == ALIGNED * _SIZE else 1
-        numbers = [number for address, *strides in places for number in (address, *(s // unit for s in strides))]
-        for table in (rel_h, rel_w):
-            numbers += [table.data_ptr(), *table.stride()[:3]]
-        general[unit](device, *numbers, out.data_ptr(), batch, heads, factor)
+            blocks = at_once.get(device)
+            if blocks is None:
+                blocks = at_once[device] = _multiprocessors_of_hopper(device)
+            turns = batch * heads * plan.blocks
+            if blocks and turns < _MOST_TURNS:
+                kind, numbers = for_hopper(query, key, value, rel_h, rel_w)
+                if kind is not None:
+                    programs[kind](device, *numbers, out.data_ptr(), batch, heads, min(turns, blocks), factor)
+                    return
+        kind, numbers = for_any(query, key, value, rel_h, rel_w)
+        programs[kind](device, *numbers, out.data_ptr(), batch, heads, factor)
 
     return kernel
 
 
-def _suits(query: Tensor, key: Tensor, value: Tensor, rel_h: Tensor, rel_w: Tensor, tokens: int, heads: int) -> bool:
-    """Whether TMA can take query, key and value: aligned to 16 bytes, no shared rows, 32-bit offsets."""
-    for tensor in (query, key, value):
-        strides = _strides(tensor)
-        bits = tensor.data_ptr() | (strides[0] | strides[1] | strides[2]) * _SIZE
-        extent = sum((size - 1) * stride for size, stride in zip(tensor.shape, strides, strict=False))
-        if bits % 16 or min(strides) < 1 or extent >= _MOST:
-            return False
-    return max(rel_h.stride(1), rel_w.stride(1)) < _MOST_STRIDE and heads * tokens < _MOST
+def _multiprocessors_of_hopper(device: int) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count if arch_of(device) == _HOPPER else 0
 
 
-def _strides(tensor: Tensor) -> tuple[int, int, int]:
-    """Strides of batch, tokens and heads; where there is one of them, a number that suits."""
-    batch, tokens, heads, head_dim = tensor.shape
-    given = tensor.stride()
-    return (
-        given[0] if batch > 1 else head_dim,
-        given[1] if tokens > 1 else head_dim,
-        given[2] if heads > 1 else head_dim,
+def for_hopper(query: Tensor, key: Tensor, value: Tensor, rel_h: Tensor, rel_w: Tensor) -> tuple[str | None, Numbers]:
+    """The kind of program that suits on Hopper, and its numbers; None where TMA can't take query, key and value."""
+    q, k, v, h, w = (tensor.data_ptr() for tensor in (query, key, value, rel_h, rel_w))
+    kind, of_q, of_k, of_v, of_h, of_w = _strides(
+        query.shape, query.stride(), key.stride(), value.stride(), rel_h.stride(), rel_w.stride()
     )
+    if kind is None or (q | k | v) % _TMA_BYTES:
+        return None, []
+    numbers = [c_void_p(q), *of_q, c_void_p(k), *of_k, c_void_p(v), *of_v]
+    if kind == TABLES_BY_TMA and (h | w) % _TMA_BYTES == 0:
+        return TABLES_BY_TMA, [*numbers, c_void_p(h), *of_h, c_void_p(w), *of_w]
+    return TABLES_BY_HAND, [*numbers, h, *of_h, w, *of_w]
 
 
-def _with_strides(tensor: Tensor) -> Tensor:
-    return tensor.as_strided(tensor.shape, (*_strides(tensor), 1))
+@lru_cache(maxsize=256)
+def _strides(shape: torch.Size, *given: tuple[int, ...]) -> tuple[Any, ...]:
+    """What the strides of all five tensors allow on Hopper, and those of batch, tokens and heads.
+
+    One batch, token or head has a number that suits as its stride. TMA takes positive multiples of 16 bytes.
+    """
+    strides = [
+        tuple(stride if size > 1 else shape[3] for size, stride in zip(shape[:3], of_tensor[:3], strict=True))
+        for of_tensor in given
+    ]
+    suit = [all(stride > 0 and stride * _SIZE % _TMA_BYTES == 0 for stride in of_tensor) for of_tensor in strides]
+    kind = TABLES_BY_TMA if all(suit[3:]) else TABLES_BY_HAND
+    fits = max(of_table[1] for of_table in strides[3:]) < _MOST_STRIDE
+    return (kind if all(suit[:3]) and fits else None, *strides)
 
 
-def _on_grid(tensor: Tensor, rows: int, columns: int) -> Tensor:
-    """``[B, rows * columns, N, D]`` as ``[B, rows, columns, N, D]``."""
-    batch, _, heads, head_dim = tensor.shape
-    of_batch, of_token, of_head = _strides(tensor)
-    return tensor.as_strided(
-        (batch, rows, columns, heads, head_dim), (of_batch, of_token * columns, of_token, of_head, 1)
-    )
+def for_any(query: Tensor, key: Tensor, value: Tensor, rel_h: Tensor, rel_w: Tensor) -> tuple[str, Numbers]:
+    """The kind of program that suits on any device, and its numbers."""
+    places = [(tensor.data_ptr(), *tensor.stride()[:3]) for tensor in (query, key, value)]
+    bits = 0
+    for address, *strides in places:
+        bits |= address | (strides[0] | strides[1] | strides[2]) * _SIZE
+    kind, unit = (UNITS, ALIGNED) if widest_unit(bits) == ALIGNED * _SIZE else (ELEMENTS, 1)
+    numbers = [number for address, *strides in places for number in (address, *(s // unit for s in strides))]
+    for table in (rel_h, rel_w):
+        numbers += [table.data_ptr(), *table.stride()[:3]]
+    return kind, numbers

@@ -1,0 +1,101 @@
+# mypy: disable-error-code="misc,valid-type,no-untyped-def,untyped-decorator"
+"""What the loading warps of the Hopper program do: tiles by TMA, tables by TMA or element by element."""
+
+from typing import Any
+
+import tilelang.language as T
+
+from tilevl.attn_rel_h_rel_w.kernels.cuda_plans import Plan
+
+WARP = 32
+BY_HAND = 3 * WARP  # threads that load tables which TMA can't
+_IN_FLIGHT = 8  # loads that such a thread waits for at once
+
+
+def near(address: Any, offset: Any, dtype: str) -> Any:
+    """Memory from an element of 2 bytes on, for 32-bit indices."""
+    return T.make_tensor(T.reinterpret(address + offset * 2, "handle"), (2**31 - 1,), dtype)
+
+
+def loads_of(dtype: str, plan: Plan, aligned: bool) -> tuple[Any, Any, Any]:
+    """What loads queries with tables that TMA can take, tables that it can't, and a tile of keys or values.
+
+    Args:
+        dtype: ``bfloat16`` or ``float16``.
+        plan: how the grid is cut.
+        aligned: whether TMA can take the tables.
+    """
+    rows, columns, down, queries = plan.rows, plan.columns, plan.down, plan.queries
+    stages, slots, pieces = plan.stages, plan.slots, plan.pieces
+
+    @T.macro
+    def load_turn(turn, query, rel_h, rel_w, q_tiles, h_tile, w_tile, q_full, q_empty, b, n, first):
+        s = turn % slots
+        T.mbarrier_wait_parity(q_empty[s], (turn // slots + 1) % 2)
+        for q_tile, (d, width) in zip(q_tiles, pieces):
+            T.tma_copy(
+                query[b, first : first + queries, n, d : d + width],
+                q_tile[s, 0:queries, 0:width],
+                barrier=q_full[s],
+                leader_scope_threads=WARP,
+            )
+        if aligned:
+            for c in T.unroll(plan.h_chunks):
+                T.tma_copy(
+                    rel_h[b, first : first + queries, n, c * plan.h_width : (c + 1) * plan.h_width],
+                    h_tile[s, c, 0:queries, 0 : plan.h_width],
+                    barrier=q_full[s],
+                    leader_scope_threads=WARP,
+                )
+            for c in T.unroll(plan.parts):
+                T.tma_copy(
+                    rel_w[b, first : first + queries, n, c * columns : c * columns + plan.w_width],
+                    w_tile[s, c, 0:queries, 0 : plan.w_width],
+                    barrier=q_full[s],
+                    leader_scope_threads=WARP,
+                )
+        T.barrier_arrive(q_full[s])
+
+    @T.macro
+    def load_table(source, of_token, first, side, chunk, into, s, held, thread):
+        for turn in T.serial(T.ceildiv(queries * side, BY_HAND * _IN_FLIGHT)):
+            for u in T.unroll(_IN_FLIGHT):
+                at = (turn * _IN_FLIGHT + u) * BY_HAND + thread
+                if at < queries * side:
+                    if first + at // side < plan.tokens:
+                        held[u] = source[at // side * of_token + at % side]
+            for u in T.unroll(_IN_FLIGHT):
+                at = (turn * _IN_FLIGHT + u) * BY_HAND + thread
+                if at < queries * side:
+                    into[s, at % side // chunk, at // side, at % side % chunk] = held[u]
+
+    @T.macro
+    def load_tables(turn, rel_h, rel_w, h_tile, w_tile, q_full, q_empty, b, n, first, thread):
+        """By ``BY_HAND`` threads; what they held of rows past the last query is stored too, and never used."""
+        s = turn % slots
+        held = T.alloc_local((_IN_FLIGHT,), dtype)
+        T.mbarrier_wait_parity(q_empty[s], (turn // slots + 1) % 2)
+        for table, side, chunk, into in (
+            (rel_h, plan.grid_h, plan.h_width, h_tile),
+            (rel_w, plan.grid_w, columns, w_tile),
+        ):
+            address, of_batch, of_token, of_head = table
+            source = near(address, b * of_batch + T.int64(first) * of_token + n * of_head, dtype)
+            load_table(source, T.Cast("int32", of_token), first, side, chunk, into, s, held, thread)
+        T.barrier_arrive(q_full[s])
+
+    @T.macro
+    def load_tile(g, j, source, tiles, full, b, n):
+        for tile, (d, width) in zip(tiles, pieces):
+            for r in T.unroll(rows):
+                T.tma_copy(
+                    source[
+                        b, j % down * rows + r, j // down * columns : j // down * columns + columns, n, d : d + width
+                    ],
+                    tile[g % stages, r * columns : r * columns + columns, 0:width],
+                    barrier=full[g % stages],
+                    leader_scope_threads=WARP,
+                )
+        T.barrier_arrive(full[g % stages])
+
+    return load_turn, load_tables, load_tile
