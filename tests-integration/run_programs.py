@@ -1,9 +1,9 @@
 """Runs saved programs in a process of its own: run_programs.py GIVEN RESULT MODULES PROGRAM...
 
 GIVEN holds the arguments of each program. MODULES, separated by commas, are imported first, and nothing else of
-TileVL. A PROGRAM whose name ends in ``.exported.pt2`` is torch.export's, else AOTInductor's. RESULT then holds what each
-program returned and its arguments after the call, or the text of the RuntimeError that refused to load it; and which
-packages of TileVL are there.
+TileVL. A PROGRAM whose name ends in ``.exported.pt2`` is torch.export's, else AOTInductor's. RESULT then holds what
+each program returned and its arguments after the call, or the text of the RuntimeError that refused to load it; and
+which packages of TileVL are there.
 """
 
 from __future__ import annotations
