@@ -91,13 +91,14 @@ def _cpuinfo() -> list[str]:
     return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
 
-def report(title: str, rows: Sequence[Row], out: Path | None) -> None:
+def report(title: str, rows: Sequence[Row], out: Path | None, what: str = "median") -> None:
     """Prints a table, and writes ``<title>.json`` and ``<title>.png`` into a folder.
 
     Args:
         title: name of the op and target; becomes the file name.
         rows: the measurements.
         out: the folder, made if it is missing; None writes nothing.
+        what: where the microseconds come from, for the picture's axis.
     """
     from rich.console import Console
     from rich.table import Table
@@ -112,10 +113,10 @@ def report(title: str, rows: Sequence[Row], out: Path | None) -> None:
     out.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"title": title, "machine": where, "rows": [asdict(row) for row in rows]}, indent=1)
     (out / f"{title}.json").write_text(text + "\n", encoding="utf-8")
-    _picture(title, rows, out / f"{title}.png")
+    _picture(title, rows, out / f"{title}.png", what)
 
 
-def _picture(title: str, rows: Sequence[Row], path: Path) -> None:
+def _picture(title: str, rows: Sequence[Row], path: Path, what: str) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -127,7 +128,7 @@ def _picture(title: str, rows: Sequence[Row], path: Path) -> None:
     axes.bar_label(bars, [f"{row.microseconds:,.1f} {row.note}" for row in rows], padding=3, fontsize=7)
     axes.invert_yaxis()
     axes.set_xscale("log")
-    axes.set_xlabel("microseconds, median (log scale)")
+    axes.set_xlabel(f"microseconds, {what} (log scale)")
     axes.set_title(title)
     axes.tick_params(axis="y", labelsize=7)
     axes.margins(x=0.3)
