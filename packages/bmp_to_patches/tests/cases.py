@@ -86,6 +86,11 @@ def odd_strides_of_size_one(g: Generator) -> Args:
     return pixels, torch.as_strided(crops.clone(), (1, 4), (9, 1)), *rest
 
 
+def no_crops_of_any_strides(g: Generator) -> Args:
+    pixels, crops, *rest = images(g, spare=3)
+    return pixels, crops.as_strided((0, 4), (9, 7)), *rest
+
+
 CASES = [
     Case("bottom_up", lambda g: images(g, (8, 12)), traced=True),
     Case("both_directions", lambda g: images(g, (8, 12), (12, 4), (4, 4)), traced=True),
@@ -120,6 +125,7 @@ CASES = [
     Case("crop_smaller_than_a_patch", lambda g: images(g, (3, 40))),
     Case("no_crops", lambda g: images(g), traced=True),
     Case("no_crops_spare_rows", lambda g: images(g, spare=3)),
+    Case("no_crops_of_any_strides", no_crops_of_any_strides, layout=True),
     Case("no_bytes_no_crops", lambda g: (draw(g, 0), *images(g, spare=2)[1:])),
 ]
 

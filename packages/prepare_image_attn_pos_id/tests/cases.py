@@ -58,6 +58,10 @@ def no_images_odd_stride(g: Generator) -> Args:
     return torch.empty(0, 2, dtype=INT64), torch.as_strided(torch.tensor([0, 9]), (1,), (2,)), 4, 1
 
 
+def no_images_of_any_strides(g: Generator) -> Args:
+    return torch.empty(0, 2, dtype=INT64).as_strided((0, 2), (5, 3)), torch.tensor([0]), 4, 1
+
+
 def long_and_short_runs(g: Generator) -> Args:
     grids = any_grids(g, 3, 2, 3)
     grids += [(40, 30)] * 2 + any_grids(g, 15, 2, 3) + [(2, 700)] + [(4, 6)] * 60 + [(36, 36), (36, 38)]
@@ -107,6 +111,7 @@ CASES = [
     Case("no_images", lambda g: call([]), traced=True),
     Case("no_images_but_rows", lambda g: call([], spare=9)),
     Case("no_images_odd_stride", no_images_odd_stride),
+    Case("no_images_of_any_strides", no_images_of_any_strides, layout=True),
 ]
 
 

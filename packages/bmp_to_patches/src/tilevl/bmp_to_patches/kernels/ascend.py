@@ -50,6 +50,8 @@ def build(
     def kernel(pixels: Tensor, crops: Tensor, cu_patches: Tensor, total_patches: int, *rest: Any) -> None:
         out = rest[-1]
         program = program_of(patch_size, bytes_per_pixel, _name(out_dtype), _name(cu_patches.dtype))
+        if not crops.numel():
+            crops = crops.new_empty(crops.shape)  # its strides may be any, and the launch looks at them
         program(
             pixels, crops, cu_patches, on_device(out.device), out.view(-1) if flat else out, total_patches,
             min(window, _SIDE),
