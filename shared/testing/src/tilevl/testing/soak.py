@@ -71,11 +71,6 @@ def _resident() -> float:
     return float(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _driver() -> float:
-    free, total = torch.cuda.mem_get_info()
-    return float(total - free)
-
-
 # Name, unit, what reads it, and the growth that counts as flat: pages, arenas and free lists fill up for a while. One
 # object kept by each of 500 calls is more.
 _Measure = tuple[str, str, Callable[[], float], float]
@@ -83,9 +78,10 @@ _HOST: tuple[_Measure, ...] = (
     ("resident memory", "B", _resident, 2.0**20),
     ("Python's blocks", "blocks", lambda: float(sys.getallocatedblocks()), 300.0),
 )
+# Torch's own counts: the driver's would count the other processes on the device too.
 _CUDA: tuple[_Measure, ...] = (
-    ("torch's CUDA memory", "B", lambda: float(torch.cuda.memory_allocated()), 0.0),
-    ("CUDA memory in use", "B", _driver, 2.0**21),
+    ("CUDA memory in use", "B", lambda: float(torch.cuda.memory_allocated()), 0.0),
+    ("CUDA memory reserved", "B", lambda: float(torch.cuda.memory_reserved()), 0.0),
 )
 
 
