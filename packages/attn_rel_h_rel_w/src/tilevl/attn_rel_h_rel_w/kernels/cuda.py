@@ -28,7 +28,7 @@ _TMA_BYTES = 16  # addresses and strides of TMA are multiples of it
 _MOST_STRIDE = 2**24  # elements from token to token of a table, so that a block's offsets fit into 32 bits
 _MOST_TURNS = 2**30
 
-Numbers = list[Any]  # what a program takes: addresses and strides
+Numbers = tuple[Any, ...]  # what a program takes: addresses and strides
 
 
 def trace(kind: str, dtype: str, head_dim: int, rows: int, columns: int) -> Any:
@@ -54,6 +54,7 @@ def build(dtype: torch.dtype, head_dim: int, grid_h: int, grid_w: int) -> Kernel
     flat = grid_w == 1  # a column is a row whose tables have changed places
     rows, columns = (grid_w, grid_h) if flat else (grid_h, grid_w)
     plan = plan_of(head_dim, rows, columns)
+    turns_of_head = plan.blocks if plan is not None else 0  # 0 where there is no program for Hopper
     programs = {
         kind: cast(Any, CudaProgram(OP, lambda kind=kind: trace(kind, name, head_dim, rows, columns), PASS_CONFIGS))
         for kind in KINDS
@@ -76,11 +77,11 @@ def build(dtype: torch.dtype, head_dim: int, grid_h: int, grid_w: int) -> Kernel
         device = query.get_device()
         batch, _, heads, _ = query.shape
         factor = head_dim**-0.5 if scale is None else scale
-        if plan is not None:
+        if turns_of_head:
             blocks = at_once.get(device)
             if blocks is None:
                 blocks = at_once[device] = _multiprocessors_of_hopper(device)
-            turns = batch * heads * plan.blocks
+            turns = batch * heads * turns_of_head
             if blocks and turns < _MOST_TURNS:
                 kind, numbers = for_hopper(query, key, value, rel_h, rel_w)
                 if kind is not None:
@@ -98,16 +99,16 @@ def _multiprocessors_of_hopper(device: int) -> int:
 
 def for_hopper(query: Tensor, key: Tensor, value: Tensor, rel_h: Tensor, rel_w: Tensor) -> tuple[str | None, Numbers]:
     """The kind of program that suits on Hopper, and its numbers; None where TMA can't take query, key and value."""
-    q, k, v, h, w = (tensor.data_ptr() for tensor in (query, key, value, rel_h, rel_w))
+    q, k, v, h, w = query.data_ptr(), key.data_ptr(), value.data_ptr(), rel_h.data_ptr(), rel_w.data_ptr()
     kind, of_q, of_k, of_v, of_h, of_w = _strides(
         query.shape, query.stride(), key.stride(), value.stride(), rel_h.stride(), rel_w.stride()
     )
     if kind is None or (q | k | v) % _TMA_BYTES:
-        return None, []
-    numbers = [c_void_p(q), *of_q, c_void_p(k), *of_k, c_void_p(v), *of_v]
-    if kind == TABLES_BY_TMA and (h | w) % _TMA_BYTES == 0:
-        return TABLES_BY_TMA, [*numbers, c_void_p(h), *of_h, c_void_p(w), *of_w]
-    return TABLES_BY_HAND, [*numbers, h, *of_h, w, *of_w]
+        return None, ()
+    p = c_void_p
+    if kind is TABLES_BY_TMA and (h | w) % _TMA_BYTES == 0:
+        return kind, (p(q), *of_q, p(k), *of_k, p(v), *of_v, p(h), *of_h, p(w), *of_w)
+    return TABLES_BY_HAND, (p(q), *of_q, p(k), *of_k, p(v), *of_v, h, *of_h, w, *of_w)
 
 
 @lru_cache(maxsize=256)
@@ -136,4 +137,4 @@ def for_any(query: Tensor, key: Tensor, value: Tensor, rel_h: Tensor, rel_w: Ten
     numbers = [number for address, *strides in places for number in (address, *(s // unit for s in strides))]
     for table in (rel_h, rel_w):
         numbers += [table.data_ptr(), *table.stride()[:3]]
-    return kind, numbers
+    return kind, tuple(numbers)
