@@ -16,17 +16,18 @@ BLOCKS = 264  # two for each multiprocessor of the largest devices
 WARP = 32
 NARROWEST = 2048  # bytes of a row below which starting a bulk copy takes longer than it moves
 
-_PIECE = 8192  # bytes of a bulk copy, at most
+PIECE = 8192  # bytes of a bulk copy, at most
 _STAGES = 13  # pieces of a block in shared memory, two blocks to a multiprocessor
 _LAG = 2  # pieces that may be on their way out before the next one comes in
-_THREADS = 512  # that look for equal indices
-_LOOKS = 8  # indices that a thread loads before it looks at the first
+_THREADS = 256  # that look for equal indices
+_LOOKS = 16  # indices that a thread loads before it looks at the first
 
 
 def stream_rows() -> Any:
     """The program that moves the rows; widths and strides are in bytes, multiples of 16.
 
-    ``claims`` is 0 where equal indices are searched for: then a block has at most 32 rows.
+    ``claims`` is 0 where equal indices are searched for: then a block has at most 32 rows. A block has ``share`` rows,
+    the first ``extra`` blocks one more, each in ``pieces``.
     """
 
     @T.macro
@@ -64,15 +65,13 @@ def stream_rows() -> Any:
             found[thread // WARP] = beaten
 
     @T.macro
-    def start(ring, full, source, source_stride, width, first, pieces, item):
-        """Has a piece come in."""
-        offset = T.truncmod(item, pieces) * _PIECE
-        size = T.min(width - offset, _PIECE)
-        stage = T.truncmod(item, _STAGES)
+    def start(ring, full, source, source_stride, width, stage, row, part):
+        """Has a piece of a row come in."""
+        size = T.min(width - part * PIECE, PIECE)
         T.mbarrier_arrive_expect_tx(full[stage], size)
         T.call_extern(
-            "handle", "tl::tma_load", T.address_of(ring[stage * _PIECE]),
-            T.address_of(source[(first + T.truncdiv(item, pieces)) * source_stride + offset]), full[stage], size,
+            "handle", "tl::tma_load", T.address_of(ring[stage * PIECE]),
+            T.address_of(source[row * source_stride + part * PIECE]), full[stage], size,
         )  # fmt: skip
 
     @T.prim_func
@@ -90,22 +89,23 @@ def stream_rows() -> Any:
         batch_stride: T.int64,
         source_stride: T.int64,
         wide: T.int32,
+        share: T.int64,
+        extra: T.int32,
+        pieces: T.int32,
     ):
         with T.Kernel(
             T.min(count, T.int64(BLOCKS)), threads=_THREADS + WARP, prelude="#include <tl_templates/cuda/copy_sm90.h>\n"
         ) as block:
             T.annotate_min_blocks_per_sm(2)
             thread = T.get_thread_binding()
-            ring = T.alloc_shared((_STAGES * _PIECE,), "uint8")
+            ring = T.alloc_shared((_STAGES * PIECE,), "uint8")
             full = T.alloc_barrier([1] * _STAGES)
             found = T.alloc_shared((_THREADS // WARP,), "int32")
             into = view(into_at, "uint8")
             source = view(source_at, "uint8")
             index = IndexView(index_at, wide)
-            blocks = T.min(count, T.int64(BLOCKS))
-            first = T.alloc_var("int64", init=T.truncdiv(block * count, blocks))
-            last = T.alloc_var("int64", init=T.truncdiv((block + 1) * count, blocks))
-            pieces = T.alloc_var("int32", init=T.truncdiv(width + _PIECE - 1, _PIECE))
+            first = T.alloc_var("int64", init=block * share + T.min(block, extra))
+            last = T.alloc_var("int64", init=first + share + T.if_then_else(block < extra, 1, 0))
             items = T.alloc_var("int32", init=T.int32(last - first) * pieces)
             if thread < _THREADS:
                 if claims == 0:
@@ -113,9 +113,17 @@ def stream_rows() -> Any:
                     T.named_barrier_arrive(1, _THREADS + WARP)
             else:
                 lane = thread - _THREADS
-                if lane == 0:
-                    for item in T.serial(T.min(items, _STAGES)):
-                        start(ring, full, source, source_stride, width, first, pieces, item)
+                item = T.alloc_var("int32", init=0)
+                stage = T.alloc_var("int32", init=0)
+                phase = T.alloc_var("int32", init=0)
+                refilled = T.alloc_var("int32", init=0)
+                next_row = T.alloc_var("int64", init=T.truncdiv(lane, pieces))
+                next_part = T.alloc_var("int32", init=lane - T.int32(next_row) * pieces)
+                if lane < items and lane < _STAGES:
+                    start(ring, full, source, source_stride, width, lane, first + next_row, next_part)
+                T.sync_warp()
+                next_row = first + T.truncdiv(_STAGES, pieces)
+                next_part = T.truncmod(_STAGES, pieces)
                 for batch in T.serial(T.ceildiv(T.int32(last - first), WARP)):
                     i = first + batch * WARP + lane
                     row = T.alloc_var("int64", init=-1)
@@ -141,20 +149,26 @@ def stream_rows() -> Any:
                         chosen = T.alloc_var("int64", init=T.shfl_sync(row, k))
                         if lane == 0:
                             for piece in T.serial(pieces):
-                                item = (batch * WARP + k) * pieces + piece
-                                T.mbarrier_wait_parity(full[T.truncmod(item, _STAGES)], T.truncdiv(item, _STAGES) & 1)
+                                T.mbarrier_wait_parity(full[stage], phase)
                                 if chosen >= 0:
                                     T.call_extern(
-                                        "handle", "tl::tma_store", T.address_of(into[at + piece * _PIECE]),
-                                        T.address_of(ring[T.truncmod(item, _STAGES) * _PIECE]),
-                                        T.min(width - piece * _PIECE, _PIECE),
+                                        "handle", "tl::tma_store", T.address_of(into[at + piece * PIECE]),
+                                        T.address_of(ring[stage * PIECE]), T.min(width - piece * PIECE, PIECE),
                                     )  # fmt: skip
                                 T.tma_store_arrive()
-                                if item >= _LAG and item - _LAG + _STAGES < items:
+                                if item >= _LAG and item + (_STAGES - _LAG) < items:
                                     T.tma_store_wait(_LAG)
-                                    start(
-                                        ring, full, source, source_stride, width, first, pieces, item - _LAG + _STAGES
-                                    )
+                                    refilled = T.if_then_else(stage >= _LAG, stage - _LAG, stage - _LAG + _STAGES)
+                                    start(ring, full, source, source_stride, width, refilled, next_row, next_part)
+                                    next_part += 1
+                                    if next_part == pieces:
+                                        next_part = 0
+                                        next_row += 1
+                                item += 1
+                                stage += 1
+                                if stage == _STAGES:
+                                    stage = 0
+                                    phase = 1 - phase
                 if lane == 0:
                     T.tma_store_wait(0)
 
