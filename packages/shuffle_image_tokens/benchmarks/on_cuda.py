@@ -48,7 +48,7 @@ class Inputs:
 
 def large(images: int, rows: int, width: int, bandwidth: float, rounds: int) -> list[Row]:
     """Replays over several sets of inputs."""
-    shape = f"{images} images of {rows} rows of {width}, bf16"
+    shape = f"{images} image{'s' if images > 1 else ''} of {rows} rows of {width}, bf16"
     sets = [Inputs(images, rows, width) for _ in range(LARGE[images, rows, width])]
     for one in sets:
         expected = one.embeds.index_select(0, one.source)
@@ -65,7 +65,7 @@ def large(images: int, rows: int, width: int, bandwidth: float, rounds: int) -> 
 
 def small(images: int, rows: int, width: int, rounds: int) -> list[Row]:
     """What counts is what any kernel costs."""
-    shape = f"{images} images of {rows} rows of {width}, bf16"
+    shape = f"{images} image{'s' if images > 1 else ''} of {rows} rows of {width}, bf16"
     inputs = Inputs(images, rows, width)
     return small_calls(shape, {OWN: inputs.own, "gather and copy": inputs.gather}, OWN, 4 * rounds)
 
