@@ -50,7 +50,7 @@ for stage in "$@"; do
         for tool in memcheck racecheck; do
           for kernel in "${kernels[@]}"; do
             TILEVL_REQUIRE=cuda PYTORCH_NO_CUDA_MEMORY_CACHING=1 timeout "${LIMIT:-150}" compute-sanitizer --tool "$tool" \
-              --kernel-name "$kernel" --log-file "$out/$tool-${kernel#kns=}.txt" \
+              --kernel-name "$kernel" --launch-timeout 600 --log-file "$out/$tool-${kernel#kns=}.txt" \
               "${suite[@]}" --target cuda "packages/$op/tests" -k "${SANITIZED:-$chosen}" >"$out/$tool-${kernel#kns=}-pytest.txt" 2>&1 &
           done
         done
