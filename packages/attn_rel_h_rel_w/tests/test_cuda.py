@@ -24,7 +24,7 @@ from .test_standard import compare
 KERNELS = "tilevl.attn_rel_h_rel_w.kernels"
 GRIDS = [(64, 64), (48, 48), (40, 40), (14, 14), (7, 41), (1, 160), (3, 300), (37, 29), (2, 67), (19, 13)]
 HEAD_DIMS = [48, 80, 128]
-PADDINGS = {"tables_of_tma": 16, "tables_of_odd_width": 17}  # widths are made a multiple of it
+PADDINGS = {"tables_of_tma": 16, "tables_of_pairs": 14, "tables_of_odd_width": 17}  # widths are made a multiple of it
 KINDS = [(grid, BF16) for grid in GRIDS] + [(grid, FP16) for grid in ((64, 64), (14, 14), (7, 41))]
 BENCHMARKED = [(64, 64), (48, 48), (40, 40), (14, 14)]
 ALWAYS = 2  # programs of Hopper that are built wherever there is a compiler; the rest take minutes
@@ -57,8 +57,8 @@ def programs_of_the_suite() -> list[Program]:
         dtype, head_dim, rows, columns = contract.specialise(*args)
         if all(tensor.numel() for tensor in args[:5]):
             tables = args[3:5] if columns > 1 else (args[4], args[3])
-            kind, _ = kernels.for_hopper(*args[:3], *tables)
             rows, columns = (rows, columns) if columns > 1 else (columns, rows)
+            kind, _ = kernels.for_hopper(*args[:3], *tables, rows | columns)
             if kind is None or kernels.plan_of(head_dim, rows, columns) is None:
                 kind, _ = kernels.for_any(*args[:5])
             found[kind, str(dtype).removeprefix("torch."), head_dim, rows, columns] = None
@@ -71,7 +71,7 @@ def test_every_program_of_the_suite_builds_without_a_gpu() -> None:
         build_without_gpu(None, "sm_90a")
     kernels = import_module(f"{KERNELS}.cuda")
     programs = programs_of_the_suite()
-    assert {kind for kind, *_ in programs} >= {kernels.TABLES_BY_TMA, kernels.TABLES_BY_HAND}
+    assert {kind for kind, *_ in programs} >= {*kernels.HOPPER_UNITS}
     for program in programs if "cuda_compiler" in required() else programs[:ALWAYS]:
         build_without_gpu(kernels.trace(*program), "sm_90a", kernels.PASS_CONFIGS)
 

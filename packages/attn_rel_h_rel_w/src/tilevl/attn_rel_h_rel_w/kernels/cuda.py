@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from tilevl.attn_rel_h_rel_w.kernels.cuda_general import ALIGNED, attend_tiles
+from tilevl.attn_rel_h_rel_w.kernels.cuda_loads import TMA_UNIT
 from tilevl.attn_rel_h_rel_w.kernels.cuda_plans import plan_of
 from tilevl.attn_rel_h_rel_w.kernels.cuda_wgmma import attend_grid
 from tilevl.core.cache import Kernel
@@ -21,7 +22,10 @@ from tilevl.core.cuda import CudaProgram, arch_of, widest_unit
 
 OP = "attn_rel_h_rel_w"
 PASS_CONFIGS = {"tl.enable_fast_math": True}  # exp2 is one instruction
-TABLES_BY_TMA, TABLES_BY_HAND, UNITS, ELEMENTS = KINDS = ("tables_by_tma", "tables_by_hand", "units", "elements")
+HOPPER_UNITS = {"tables_by_tma": TMA_UNIT, "tables_by_pairs": 2, "tables_by_element": 1}
+TABLES_BY_TMA, TABLES_BY_PAIRS, TABLES_BY_ELEMENT = HOPPER_UNITS
+UNITS, ELEMENTS = "units", "elements"
+KINDS = (*HOPPER_UNITS, UNITS, ELEMENTS)
 _HOPPER = "sm_90a"
 _SIZE = 2  # bytes of an element
 _TMA_BYTES = 16  # addresses and strides of TMA are multiples of it
@@ -35,7 +39,7 @@ def trace(kind: str, dtype: str, head_dim: int, rows: int, columns: int) -> Any:
     """A program.
 
     Args:
-        kind: ``tables_by_tma`` or ``tables_by_hand``, for Hopper; ``units`` or ``elements``, for any device.
+        kind: one of ``HOPPER_UNITS``, for Hopper; ``units`` or ``elements``, for any device.
         dtype: ``bfloat16`` or ``float16``.
         head_dim: D.
         rows: of the grid.
@@ -45,7 +49,7 @@ def trace(kind: str, dtype: str, head_dim: int, rows: int, columns: int) -> Any:
         return attend_tiles(dtype, head_dim, rows, columns, ALIGNED if kind == UNITS else 1)
     plan = plan_of(head_dim, rows, columns)
     assert plan is not None
-    return attend_grid(dtype, plan, kind == TABLES_BY_TMA)
+    return attend_grid(dtype, plan, HOPPER_UNITS[kind])
 
 
 def build(dtype: torch.dtype, head_dim: int, grid_h: int, grid_w: int) -> Kernel:
@@ -83,7 +87,7 @@ def build(dtype: torch.dtype, head_dim: int, grid_h: int, grid_w: int) -> Kernel
                 blocks = at_once[device] = _multiprocessors_of_hopper(device)
             turns = batch * heads * turns_of_head
             if blocks and turns < _MOST_TURNS:
-                kind, numbers = for_hopper(query, key, value, rel_h, rel_w)
+                kind, numbers = for_hopper(query, key, value, rel_h, rel_w, rows | columns)
                 if kind is not None:
                     programs[kind](device, *numbers, out.data_ptr(), batch, heads, min(turns, blocks), factor)
                     return
@@ -97,8 +101,13 @@ def _multiprocessors_of_hopper(device: int) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count if arch_of(device) == _HOPPER else 0
 
 
-def for_hopper(query: Tensor, key: Tensor, value: Tensor, rel_h: Tensor, rel_w: Tensor) -> tuple[str | None, Numbers]:
-    """The kind of program that suits on Hopper, and its numbers; None where TMA can't take query, key and value."""
+def for_hopper(
+    query: Tensor, key: Tensor, value: Tensor, rel_h: Tensor, rel_w: Tensor, sides: int
+) -> tuple[str | None, Numbers]:
+    """The kind of program that suits on Hopper, and its numbers; None where TMA can't take query, key and value.
+
+    ``sides`` is the bitwise or of the grid's rows and columns.
+    """
     q, k, v, h, w = query.data_ptr(), key.data_ptr(), value.data_ptr(), rel_h.data_ptr(), rel_w.data_ptr()
     kind, of_q, of_k, of_v, of_h, of_w = _strides(
         query.shape, query.stride(), key.stride(), value.stride(), rel_h.stride(), rel_w.stride()
@@ -108,7 +117,9 @@ def for_hopper(query: Tensor, key: Tensor, value: Tensor, rel_h: Tensor, rel_w: 
     p = c_void_p
     if kind is TABLES_BY_TMA and (h | w) % _TMA_BYTES == 0:
         return kind, (p(q), *of_q, p(k), *of_k, p(v), *of_v, p(h), *of_h, p(w), *of_w)
-    return TABLES_BY_HAND, (p(q), *of_q, p(k), *of_k, p(v), *of_v, h, *of_h, w, *of_w)
+    in_pairs = kind is not TABLES_BY_ELEMENT and sides % 2 == 0 and (h | w) % (2 * _SIZE) == 0
+    kind = TABLES_BY_PAIRS if in_pairs else TABLES_BY_ELEMENT
+    return kind, (p(q), *of_q, p(k), *of_k, p(v), *of_v, h, *of_h, w, *of_w)
 
 
 @lru_cache(maxsize=256)
@@ -122,7 +133,8 @@ def _strides(shape: torch.Size, *given: tuple[int, ...]) -> tuple[Any, ...]:
         for of_tensor in given
     ]
     suit = [all(stride > 0 and stride * _SIZE % _TMA_BYTES == 0 for stride in of_tensor) for of_tensor in strides]
-    kind = TABLES_BY_TMA if all(suit[3:]) else TABLES_BY_HAND
+    even = all(stride % 2 == 0 for of_table in strides[3:] for stride in of_table)
+    kind = TABLES_BY_TMA if all(suit[3:]) else TABLES_BY_PAIRS if even else TABLES_BY_ELEMENT
     fits = max(of_table[1] for of_table in strides[3:]) < _MOST_STRIDE
     return (kind if all(suit[:3]) and fits else None, *strides)
 

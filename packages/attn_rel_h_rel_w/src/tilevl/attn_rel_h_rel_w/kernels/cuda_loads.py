@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc,valid-type,no-untyped-def,untyped-decorator"
-"""What the loading warps of the Hopper program do: tiles by TMA, tables by TMA or element by element."""
+"""What the loading warps of the Hopper program do: tiles by TMA, tables by TMA, in pairs or element by element."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ import tilelang.language as T
 from tilevl.attn_rel_h_rel_w.kernels.cuda_plans import Plan
 
 WARP = 32
+TMA_UNIT = 8  # elements, as many as addresses and strides of TMA are multiples of
 BY_HAND = 3 * WARP  # threads that load tables which TMA can't
 _IN_FLIGHT = 8  # loads that such a thread waits for at once
 
@@ -17,13 +18,13 @@ def near(address: Any, offset: Any, dtype: str) -> Any:
     return T.make_tensor(T.reinterpret(address + offset * 2, "handle"), (2**31 - 1,), dtype)
 
 
-def loads_of(dtype: str, plan: Plan, aligned: bool) -> tuple[Any, Any, Any]:
+def loads_of(dtype: str, plan: Plan, unit: int) -> tuple[Any, Any, Any]:
     """What loads queries with tables that TMA can take, tables that it can't, and a tile of keys or values.
 
     Args:
         dtype: ``bfloat16`` or ``float16``.
         plan: how the grid is cut.
-        aligned: whether TMA can take the tables.
+        unit: elements of a table that come at once: 8 by TMA; 2, which no thread waits for; or 1.
     """
     rows, columns, down, queries = plan.rows, plan.columns, plan.down, plan.queries
     stages, slots, pieces = plan.stages, plan.slots, plan.pieces
@@ -39,7 +40,7 @@ def loads_of(dtype: str, plan: Plan, aligned: bool) -> tuple[Any, Any, Any]:
                 barrier=q_full[s],
                 leader_scope_threads=WARP,
             )
-        if aligned:
+        if unit == TMA_UNIT:
             for c in T.unroll(plan.h_chunks):
                 T.tma_copy(
                     rel_h[b, first : first + queries, n, c * plan.h_width : (c + 1) * plan.h_width],
@@ -70,6 +71,21 @@ def loads_of(dtype: str, plan: Plan, aligned: bool) -> tuple[Any, Any, Any]:
                     into[s, at % side // chunk, at // side, at % side % chunk] = held[u]
 
     @T.macro
+    def load_pairs(source, of_token, first, side, chunk, into, s, thread):
+        for turn in T.unroll(
+            T.ceildiv(queries * side // 2, BY_HAND), annotations={"pragma_unroll_factor": 1}
+        ):  # registers are few
+            at = (turn * BY_HAND + thread) * 2
+            if at < queries * side:
+                if first + at // side < plan.tokens:
+                    T.call_extern(
+                        "handle",
+                        "tl::cp_async_gs<4>",
+                        T.address_of(into[s, at % side // chunk, at // side, at % side % chunk]),
+                        T.address_of(source[at // side * of_token + at % side]),
+                    )
+
+    @T.macro
     def load_tables(turn, rel_h, rel_w, h_tile, w_tile, q_full, q_empty, b, n, first, thread):
         """By ``BY_HAND`` threads; what they held of rows past the last query is stored too, and never used."""
         s = turn % slots
@@ -81,8 +97,15 @@ def loads_of(dtype: str, plan: Plan, aligned: bool) -> tuple[Any, Any, Any]:
         ):
             address, of_batch, of_token, of_head = table
             source = near(address, b * of_batch + T.int64(first) * of_token + n * of_head, dtype)
-            load_table(source, T.Cast("int32", of_token), first, side, chunk, into, s, held, thread)
-        T.barrier_arrive(q_full[s])
+            if unit == 2:
+                load_pairs(source, T.Cast("int32", of_token), first, side, chunk, into, s, thread)
+            else:
+                load_table(source, T.Cast("int32", of_token), first, side, chunk, into, s, held, thread)
+        if unit == 2:
+            T.ptx_commit_group()
+            T.cp_async_barrier_noinc(q_full[s])  # arrives when all of this thread's are there
+        else:
+            T.barrier_arrive(q_full[s])
 
     @T.macro
     def load_tile(g, j, source, tiles, full, b, n):

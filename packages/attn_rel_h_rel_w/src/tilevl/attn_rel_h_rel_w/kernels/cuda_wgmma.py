@@ -13,7 +13,7 @@ from typing import Any
 
 import tilelang.language as T
 
-from tilevl.attn_rel_h_rel_w.kernels.cuda_loads import BY_HAND, WARP, loads_of, near
+from tilevl.attn_rel_h_rel_w.kernels.cuda_loads import BY_HAND, TMA_UNIT, WARP, loads_of, near
 from tilevl.attn_rel_h_rel_w.kernels.cuda_plans import Plan
 from tilevl.attn_rel_h_rel_w.kernels.cuda_softmax import in_layout_of_scores, softmax_of
 
@@ -22,20 +22,21 @@ _REGISTERS = {2: 240, 3: 160}  # of a thread, by warpgroups that multiply
 _LOADER_REGISTERS = 24
 
 
-def attend_grid(dtype: str, plan: Plan, aligned: bool) -> Any:
+def attend_grid(dtype: str, plan: Plan, unit: int) -> Any:
     """The program.
 
     Args:
         dtype: ``bfloat16`` or ``float16``.
         plan: how the grid is cut.
-        aligned: TMA can take the tables; else the loading warps read them element by element.
+        unit: elements of a table that come at once: 8 by TMA, 2 or 1 by the loading warps.
     """
     queries, keys, tiles, down, columns = plan.queries, plan.keys, plan.tiles, plan.down, plan.columns
     stages, slots, pieces, blocks = plan.stages, plan.slots, plan.pieces, plan.blocks
     tokens, grid_h, grid_w, head_dim = plan.tokens, plan.grid_h, plan.grid_w, plan.head_dim
     workers = _WARPGROUP * plan.warpgroups
+    aligned = unit == TMA_UNIT
     full_row = T.GemmWarpPolicy.FullRow
-    load_turn, load_tables, load_tile = loads_of(dtype, plan, aligned)
+    load_turn, load_tables, load_tile = loads_of(dtype, plan, unit)
     take_columns, weigh, rescale = softmax_of(plan)
 
     @T.macro
