@@ -25,6 +25,8 @@ ORDERS = [{"order": "lazy"}, *({"order": "random", "seed": seed} for seed in ran
 GRID = (13, 16)  # two blocks of keys, the second one short
 ODD = (19, 11)  # the same, where the row bias is gathered for even and odd keys apart
 
+LONG = (32, 64)  # tiles take turns with the same keys
+
 
 def run(device: torch.device, args: tuple[Any, ...]) -> Tensor:
     moved = [arg.to(device) if isinstance(arg, Tensor) else arg for arg in args]
@@ -76,15 +78,15 @@ def exact(query: Tensor, key: Tensor, value: Tensor, rel_h: Tensor, rel_w: Tenso
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["in_one_go", "and_again"])
-@pytest.mark.parametrize("grid", [GRID, ODD, (2, 160)], ids=["grouped", "gathered", "streamed"])
+@pytest.mark.parametrize("grid", [GRID, ODD, (2, 160), LONG], ids=["grouped", "gathered", "streamed", "twins"])
 def test_any_order_of_the_pipes_gives_the_same_bits(
     grid: tuple[int, int], again: bool, simulated: SimulatedNpu, device: torch.device, rng: Generator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setenv("TILEVL_NUM_VECTOR_CORES", "4")  # several tasks a group, so that both places of a buffer serve
-    args = (*tensors(rng, *grid, batch=1, heads=2, head_dim=64, padding=(1, 3)), *grid)
+    args = (*tensors(rng, *grid, batch=1, heads=1 if grid == LONG else 2, head_dim=64, padding=(1, 3)), *grid)
     if again:
-        args[3][:, ::70, :, -2 - grid[0] % 2] += 200
+        args[3][:, ::70, :, grid[0] - 1] += 200
     simulated.options = {"order": "eager"}
     expected = run(device, args)
     compare(expected, oracle.attn_rel_h_rel_w(*args))
@@ -202,14 +204,13 @@ def test_a_second_batch_and_other_strides_compile_nothing(
 def test_a_block_takes_few_vector_instructions(
     simulated: SimulatedNpu, device: torch.device, rng: Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """64 queries by 128 keys: 1,023 with what comes once for each tile of a 64 x 64 grid; here 16 blocks share that."""
+    """64 queries by 128 keys, with what comes once for a tile; 32 blocks of a 64 x 64 grid each bear less of that."""
     monkeypatch.setenv("TILEVL_NUM_VECTOR_CORES", "2")
-    grid = (32, 64)
-    args = (*tensors(rng, *grid, batch=1, heads=1, head_dim=64), *grid)
+    args = (*tensors(rng, *LONG, batch=1, heads=1, head_dim=64), *LONG)
     result = run(device, args)
     assert relative_error(result, exact(*args)) < BOUNDS[BF16]
     counters = simulated.launches[-1].counters
     instructions = sum(count for kind, count in counters.vector.items() if kind != "mask")
     blocks = 2048 * 2048 / (64 * 128)
-    assert instructions < 1100 * blocks
+    assert instructions < 1050 * blocks
     assert counters.simt["threads"] == 0

@@ -1,22 +1,34 @@
 # mypy: disable-error-code="misc,valid-type,no-untyped-def,untyped-decorator"
-"""Ascend."""
+"""Ascend: one cube core computes both products, two vector cores the softmax between them and the bias.
+
+A tile is up to 128 queries of a head, half of them on each vector core. A group of cores takes a tile, or two of a
+long head in turns, against all keys in blocks of 128, then the next ones. First all tiles are done with a fixed
+reference for each row of queries (``ascend_softmax.py``), so that neither maximum nor result has to be adjusted from
+block to block, and results add up in the cube core's own memory. Each vector core then reports by a number in global
+memory whether every row came out within bounds, and the group does the tiles where one didn't again, with the exact
+maxima. Where the tables of a tile don't fit the unified buffer, that is how all tiles are done.
+
+One build for each dtype, head dim and grid, and for scales that the query can take; batch, heads, strides and scale are
+read at run time.
+"""
 
 import math
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 import tilelang.ascend.language as T
 import torch
 from torch import Tensor
 
-from tilevl.attn_rel_h_rel_w import contract
-from tilevl.attn_rel_h_rel_w.kernels.ascend_plan import GROUPS, KEYS, LANES, Plan, plan_of
 from tilevl.attn_rel_h_rel_w.kernels.ascend_cube import cube_macros
+from tilevl.attn_rel_h_rel_w.kernels.ascend_plan import GROUPS, KEYS, LANES, Plan, plan_of
 from tilevl.attn_rel_h_rel_w.kernels.ascend_vector import vector_macros
 from tilevl.core.ascend import AscendProgram
 from tilevl.core.cache import Kernel
 
 OP = "attn_rel_h_rel_w"
+_FAR = 2**30  # elements of 2 bytes; distances have 31 bits of bytes
 PASS_CONFIGS = {
     "tl.enable_auto_schedule": False,
     "tl.disable_thread_storage_sync": True,
@@ -28,6 +40,8 @@ PASS_CONFIGS = {
 def build(dtype: torch.dtype, head_dim: int, grid_h: int, grid_w: int) -> Kernel:
     """The kernel of a dtype, a head dim and a grid."""
     name = str(dtype).removeprefix("torch.")
+    rows, columns = grid_h, grid_w
+    tiles = plan_of(name, head_dim, rows, columns, False).tiles
 
     def kernel(
         query: Tensor,
@@ -41,14 +55,17 @@ def build(dtype: torch.dtype, head_dim: int, grid_h: int, grid_w: int) -> Kernel
         out: Tensor,
     ) -> None:
         factor = head_dim**-0.5 if scale is None else scale
-        rows, columns = contract.grid(query.shape[1], grid_h, grid_w)
-        plan = plan_of(name, head_dim, int(rows), int(columns), folds(name, factor))
-        status = out.new_empty(2 * out.shape[0] * out.shape[2] * plan.tiles, GROUPS, dtype=torch.float32)
-        program(name, head_dim, int(rows), int(columns), plan.folded)(
-            query, key, value, rel_h, rel_w, out, status, factor
-        )
+        folded = folds(name, factor)
+        status = out.new_empty(2 * out.shape[0] * out.shape[2] * tiles, GROUPS, dtype=torch.float32)
+        inputs = [_near(tensor) for tensor in (query, key, value, rel_h, rel_w)]
+        program(name, head_dim, rows, columns, folded)(*inputs, out, status, factor)
 
     return kernel
+
+
+def _near(tensor: Tensor) -> Tensor:
+    """The tensor, or a copy where its tokens lie so far apart that a copy instruction can't take the distance."""
+    return tensor if tensor.stride(1) < _FAR or tensor.shape[1] == 1 else tensor.contiguous()
 
 
 def folds(dtype: str, scale: float) -> bool:
@@ -74,9 +91,9 @@ def program(dtype: str, head_dim: int, grid_h: int, grid_w: int, folded: bool) -
 def attend(plan: Plan, cores: int) -> Any:
     """The program, for a number of groups of cores."""
     dtype, head_dim, tokens = plan.dtype, plan.head_dim, plan.tokens
-    queries, half, tiles = plan.queries, plan.half, plan.tiles
-    places = 2 if head_dim <= 64 else 1
-    cube, vector = cube_macros(plan, cores), vector_macros(plan, cores)
+    queries, half, places, twins = plan.queries, plan.half, plan.places, plan.twins
+    stride = cores * twins
+    cube, vector = cube_macros(plan), vector_macros(plan)
     batch, heads, entries = (T.dynamic(name, "int64") for name in ("batch", "heads", "entries"))
     h_columns, w_columns = T.dynamic("h_columns", "int64"), T.dynamic("w_columns", "int64")
     strides = {
@@ -96,68 +113,60 @@ def attend(plan: Plan, cores: int) -> Any:
         scale: T.float32,
     ):
         with T.Kernel(cores) as core:
-            q_l1 = T.alloc_l1((queries, head_dim), dtype)
+            q_l1 = T.alloc_l1((twins * queries, head_dim), dtype)
             k_l1 = T.alloc_l1((2, KEYS, head_dim), dtype)
             v_l1 = T.alloc_l1((2, KEYS, head_dim), dtype)
             p_l1 = T.alloc_l1((2, queries, KEYS), dtype)
-            q_l0 = T.alloc_l0a((queries, head_dim), dtype)
+            q_l0 = T.alloc_l0a((twins, queries, head_dim), dtype)
             p_l0 = T.alloc_l0a((queries, KEYS), dtype)
             k_l0 = T.alloc_l0b((places, KEYS, head_dim), dtype)
             v_l0 = T.alloc_l0b((places, KEYS, head_dim), dtype)
             s_l0 = T.alloc_l0c((2, queries, KEYS), "float32")
-            o_l0 = T.alloc_l0c((2, queries, head_dim), "float32")
+            o_l0 = T.alloc_l0c((plan.slots, queries, head_dim), "float32")
             scores = T.alloc_shared((2, half, KEYS), "float32")
             weights = T.alloc_shared((2, (half + 1) * KEYS), dtype)
-            wide = T.alloc_shared((half, plan.width), "float32")
-            tall = T.alloc_shared((half, plan.spread) if plan.grouped else (1, GROUPS), "float32")
-            staged_h = T.alloc_shared((half, plan.staged_h), dtype)
-            staged_w = T.alloc_shared((half, plan.staged_w), dtype)
-            sums = T.alloc_shared((half, LANES), "float32")
-            tops = T.alloc_shared((LANES,), "float32")
-            totals = T.alloc_shared((2, LANES), "float32")
-            verdicts = T.alloc_shared((GROUPS + LANES,), "float32")
+            wide = T.alloc_shared((twins, half, plan.width), "float32")
+            tall = T.alloc_shared((twins, half, plan.chunk * GROUPS) if plan.grouped else (1, 1, GROUPS), "float32")
+            staged_h = T.alloc_shared((twins * half, plan.staged_h), dtype)
+            staged_w = T.alloc_shared((twins * half, plan.staged_w), dtype)
+            parts = T.alloc_shared((LANES,), "float32")
+            tops = T.alloc_shared((twins, LANES), "float32")
+            totals = T.alloc_shared((plan.slots, LANES), "float32")
+            verdicts = T.alloc_shared((plan.slots * GROUPS + LANES,), "float32")
             result = T.alloc_shared((half, head_dim), "float32")
             packed = T.view(result, (2 * half, head_dim), dtype)
 
-            tasks = T.alloc_var("int32", init=T.int32(batch * heads) * tiles)
+            tasks = T.alloc_var("int32", init=T.int32(batch * heads) * (plan.tiles // twins))
             mine = T.alloc_var("int32", init=T.truncdiv(tasks - core + cores - 1, cores))
-            passes = 1 if plan.resident else 2
+            m = SimpleNamespace(
+                query=query, key=key, value=value, rel_h=rel_h, rel_w=rel_w, out=out, status=status, scale=scale,
+                batch=batch, heads=heads, q_l1=q_l1, k_l1=k_l1, v_l1=v_l1, p_l1=p_l1, q_l0=q_l0, p_l0=p_l0, k_l0=k_l0,
+                v_l0=v_l0, s_l0=s_l0, o_l0=o_l0, scores=scores, weights=weights, wide=wide, tall=tall,
+                staged_h=staged_h, staged_w=staged_w, parts=parts, tops=tops, totals=totals, verdicts=verdicts,
+                result=result, packed=packed,
+            )  # fmt: skip
             with T.Cube():
-                cube.begin(k_l1, v_l1, q_l1)
-                cube.sweep(
-                    query, key, value, q_l1, k_l1, v_l1, p_l1, q_l0, k_l0, v_l0, p_l0, s_l0, o_l0, scores, result,
-                    core, mine, passes, heads, batch,
-                )  # fmt: skip
+                cube.begin(m)
                 if plan.resident:
+                    cube.sweep(m, core * twins, stride, mine, twins, 1)
                     cube.checked()
-                    for turn in T.serial(mine):
-                        task = T.alloc_var("int32", init=core + turn * cores)
-                        if status[2 * task, 0] > 0 or status[2 * task + 1, 0] > 0:
-                            cube.sweep(
-                                query, key, value, q_l1, k_l1, v_l1, p_l1, q_l0, k_l0, v_l0, p_l0, s_l0, o_l0, scores,
-                                result, task, 1, 2, heads, batch,
-                            )  # fmt: skip
+                for turn in T.serial(mine):
+                    for sub in T.serial(twins):
+                        tile = T.alloc_var("int32", init=core * twins + turn * stride + sub)
+                        if not plan.resident or (status[2 * tile, 0] > 0 or status[2 * tile + 1, 0] > 0):
+                            cube.sweep(m, tile, stride, 1, 1, 2)
                 cube.end()
             with T.Vector(vector=2) as sid:
-                vector.begin(weights)
+                v = SimpleNamespace(**vars(m), sid=sid)
+                vector.begin(v)
                 if plan.resident:
-                    vector.sweep(
-                        query, rel_h, rel_w, out, status, scores, weights, wide, tall, staged_h, staged_w, sums, tops,
-                        totals, verdicts, result, packed, p_l1, q_l1, core, mine, sid, scale, heads, batch,
-                    )  # fmt: skip
+                    vector.sweep(v, core * twins, stride, mine)
                     vector.check()
-                    for turn in T.serial(mine):
-                        task = T.alloc_var("int32", init=core + turn * cores)
-                        if status[2 * task, 0] > 0 or status[2 * task + 1, 0] > 0:
-                            vector.exact_sweep(
-                                query, rel_h, rel_w, out, scores, weights, wide, tall, staged_h, staged_w, sums, tops,
-                                totals, verdicts, result, packed, p_l1, q_l1, task, 1, sid, scale, heads, batch,
-                            )  # fmt: skip
-                else:
-                    vector.exact_sweep(
-                        query, rel_h, rel_w, out, scores, weights, wide, tall, staged_h, staged_w, sums, tops, totals,
-                        verdicts, result, packed, p_l1, q_l1, core, mine, sid, scale, heads, batch,
-                    )  # fmt: skip
+                for turn in T.serial(mine):
+                    for sub in T.serial(twins):
+                        tile = T.alloc_var("int32", init=core * twins + turn * stride + sub)
+                        if not plan.resident or (status[2 * tile, 0] > 0 or status[2 * tile + 1, 0] > 0):
+                            vector.exact(v, tile)
                 vector.end()
 
     return attn_rel_h_rel_w

@@ -13,7 +13,8 @@ SIZE = 2  # bytes of an element
 GROUPS = 8  # datablocks of a register
 GROUP_KEYS = KEYS // GROUPS  # even and odd keys in a datablock of two registers
 _ROW = BLOCK_BYTES // SIZE
-_SPARE = 2048  # bytes of the small buffers
+_SPARE = 3072  # bytes of the small buffers
+_LONG = 2048  # tokens from which on two tiles share keys and values
 
 
 def up(number: int, step: int) -> int:
@@ -32,6 +33,7 @@ class Plan:
         folded: whether the query is multiplied by a power of two before the first product, so that scores come scaled.
         flows: whether blocks of keys run on over the ends of grid rows; else a block is whole rows, or a piece of one.
         resident: whether the tables of a tile stay in the unified buffer; else the piece of a block comes with it.
+        twins: tiles of a task, 1 or 2; two take turns with the same keys and values, which come once for both.
     """
 
     dtype: str
@@ -41,6 +43,7 @@ class Plan:
     folded: bool
     flows: bool
     resident: bool
+    twins: int
 
     @property
     def tokens(self) -> int:
@@ -49,9 +52,9 @@ class Plan:
 
     @property
     def tiles(self) -> int:
-        """Tiles of a head: as few as can be, or a multiple of 3, which deals 12 heads to 36 groups in full rounds."""
+        """Tiles of a head: as few as can be, or what makes tasks a multiple of 3: 12 heads fill rounds of 36 groups."""
         least = -(-self.tokens // MOST_QUERIES)
-        return least if least == 1 else up(least, 3)
+        return least if least == 1 else up(least, 3 * self.twins)
 
     @property
     def share(self) -> int:
@@ -67,6 +70,16 @@ class Plan:
     def queries(self) -> int:
         """Rows of both products, a multiple of 16: those of one vector core, then those of the other."""
         return 2 * self.half
+
+    @property
+    def slots(self) -> int:
+        """Results on their way: of the tiles of two tasks."""
+        return 2 * self.twins
+
+    @property
+    def places(self) -> int:
+        """Blocks of keys in L0B at a time, and of values."""
+        return 2 if self.head_dim <= 64 else 1
 
     @property
     def pieces(self) -> int:
@@ -100,7 +113,7 @@ class Plan:
 
     @property
     def grouped(self) -> bool:
-        """Whether the keys 16 i to 16 i + 15 of a block always share a grid row, so that one load spreads their bias."""
+        """Whether keys 16 i to 16 i + 15 of a block always share a grid row, so that one load spreads their bias."""
         return self.flows and self.grid_w % GROUP_KEYS == 0
 
     @property
@@ -108,7 +121,7 @@ class Plan:
         """Columns of the table of column biases in float32: enough for a block that starts anywhere in a grid row."""
         if not self.flows:
             return KEYS
-        return up(KEYS + max(block * KEYS % self.grid_w for block in range(self.grid_w)), KEYS)
+        return up(KEYS + max(block * KEYS % self.grid_w for block in range(self.grid_w)), LANES)
 
     @property
     def staged_h(self) -> int:
@@ -121,28 +134,32 @@ class Plan:
         return up(min(self.grid_w, KEYS), _ROW)
 
     @property
-    def spread(self) -> int:
-        """Columns of the table of row biases in float32, 8 for each block, where blocks are grouped."""
-        return up(self.blocks * GROUPS, KEYS)
+    def chunk(self) -> int:
+        """Blocks of which the table of row biases in float32 has room, where blocks are grouped."""
+        return LANES // GROUPS if self.twins == 2 else up(self.blocks * GROUPS, LANES) // GROUPS
 
     @property
     def ub_bytes(self) -> int:
         """What all this takes of the unified buffer."""
-        tables = self.width * 4 + (self.staged_h + self.staged_w) * SIZE + (self.spread * 4 if self.grouped else 0)
+        tables = self.width * 4 + (self.staged_h + self.staged_w) * SIZE
+        if self.grouped:
+            tables += self.chunk * GROUPS * 4
         scores_and_weights = 2 * KEYS * (4 + SIZE)
-        sums_and_result = (LANES + self.head_dim) * 4
-        return self.half * (tables + scores_and_weights + sums_and_result) + 2 * KEYS * SIZE + _SPARE
+        result = self.head_dim * 4
+        return self.half * (self.twins * tables + scores_and_weights + result) + 2 * KEYS * SIZE + _SPARE
 
 
 def plan_of(dtype: str, head_dim: int, grid_h: int, grid_w: int, folded: bool) -> Plan:
-    """The cut that needs the fewest blocks of those that fit."""
-    kinds = [(False, False)]
+    """The first cut that fits, of those that take the least time where they do."""
+    kinds = [(False, False, 1)]
     if grid_w <= KEYS:
-        kinds.insert(0, (False, True))
+        kinds.insert(0, (False, True, 1))
         if grid_w % GROUPS == 0:
-            kinds.insert(0, (True, True))
-    for flows, resident in kinds:
-        plan = Plan(dtype, head_dim, grid_h, grid_w, folded, flows, resident)
+            kinds.insert(0, (True, True, 1))
+        if grid_w % GROUP_KEYS == 0 and head_dim <= LANES and grid_h * grid_w >= _LONG:
+            kinds.insert(0, (True, True, 2))
+    for flows, resident, twins in kinds:
+        plan = Plan(dtype, head_dim, grid_h, grid_w, folded, flows, resident, twins)
         if plan.ub_bytes <= UB_BYTES:
             return plan
     return plan

@@ -7,7 +7,9 @@ from types import SimpleNamespace
 
 import tilelang.ascend.language as T
 
-from tilevl.attn_rel_h_rel_w.kernels.ascend_cube import (
+from tilevl.attn_rel_h_rel_w.kernels.ascend_plan import GROUPS, KEYS, Plan
+from tilevl.attn_rel_h_rel_w.kernels.ascend_softmax import softmax_macros
+from tilevl.attn_rel_h_rel_w.kernels.ascend_tasks import (
     CHECKED,
     QUERY_FREE,
     QUERY_READY,
@@ -17,22 +19,23 @@ from tilevl.attn_rel_h_rel_w.kernels.ascend_cube import (
     SCORES_READY,
     WEIGHTS_FREE,
     WEIGHTS_READY,
-    first_column,
-    first_key,
-    first_query,
-    key_count,
+    copy_macros,
+    query_count,
 )
-from tilevl.attn_rel_h_rel_w.kernels.ascend_plan import GROUPS, KEYS, Plan
-from tilevl.attn_rel_h_rel_w.kernels.ascend_softmax import softmax_macros
 
-TYPES = {"bfloat16": "bfloat16_t", "float16": "half"}
+_TYPES = {"bfloat16": "bfloat16_t", "float16": "half"}
 
 
-def vector_macros(plan: Plan, cores: int) -> SimpleNamespace:
-    """What a vector core does: ``begin``, ``sweep``, ``check``, ``exact_sweep`` and ``end``."""
-    half, queries, blocks, head_dim, tokens = plan.half, plan.queries, plan.blocks, plan.head_dim, plan.tokens
-    softmax = softmax_macros(plan)
+def vector_macros(plan: Plan) -> SimpleNamespace:
+    """What a vector core does: ``begin``, ``sweep``, ``check``, ``exact`` and ``end``.
+
+    ``m`` holds the tensors and buffers of the program, ``m.sid`` which of the two vector cores this is.
+    """
+    half, queries, blocks, head_dim = plan.half, plan.queries, plan.blocks, plan.head_dim
+    softmax, copies = softmax_macros(plan), copy_macros(plan)
+    twins, chunk = plan.twins, plan.chunk
     late = min(1, blocks - 1)  # the block after which the result of the task before is there
+    last_use = (blocks - 1) // chunk * chunk if plan.grouped else blocks - 1  # of the staged tables
 
     @T.macro
     def arrive(pipe, flag):
@@ -43,8 +46,8 @@ def vector_macros(plan: Plan, cores: int) -> SimpleNamespace:
         T.ascend_cross_core_wait_flag(4, pipe, flag)
 
     @T.macro
-    def begin(weights):
-        softmax.clear(weights)
+    def begin(m):
+        softmax.clear(m)
         for place in T.unroll(2, explicit=True):
             arrive("PIPE_V", SCORES_FREE + place)
             T.ascend_set_flag("MTE3_V", place)
@@ -56,178 +59,151 @@ def vector_macros(plan: Plan, cores: int) -> SimpleNamespace:
             wait("PIPE_MTE3", WEIGHTS_FREE + place)
             T.ascend_wait_flag("MTE3_V", place)
         if plan.folded:
-            wait("PIPE_MTE3", QUERY_FREE)
+            for _ in T.unroll(twins, explicit=True):
+                wait("PIPE_MTE3", QUERY_FREE)
         T.ascend_wait_flag("V_MTE2", 0)
 
     @T.macro
-    def rows_here(task, sid):
-        """Queries of this core in a task; 0 or less where it has none."""
-        return T.min(tokens - first_query(plan, task, sid), plan.share)
-
-    @T.macro
-    def load_rows(source, into, task, sid, at, width, heads, batch):
-        """Columns of the rows of this core's queries, from global memory."""
-        which = T.alloc_var("int32", init=T.truncdiv(task, plan.tiles))
-        b = T.alloc_var("int64", init=T.int64(T.truncdiv(which, T.int32(heads))))
-        n = T.alloc_var("int64", init=T.int64(T.truncmod(which, T.int32(heads))))
-        first = T.alloc_var("int32", init=first_query(plan, task, sid))
-        count = T.alloc_var("int32", init=T.min(tokens - first, plan.share))
-        if count > 0:
-            T.assume(b >= 0)
-            T.assume(b < batch)
-            T.assume(n >= 0)
-            T.assume(n < heads)
-            T.assume(first >= 0)
-            T.assume(count <= plan.share)
-            T.assume(first + count <= tokens)
-            T.copy(source[b, first : first + count, n, at : at + width], into[0:count, 0:width])
-
-    @T.macro
-    def store_rows(source, into, task, sid, heads, batch):
-        which = T.alloc_var("int32", init=T.truncdiv(task, plan.tiles))
-        b = T.alloc_var("int64", init=T.int64(T.truncdiv(which, T.int32(heads))))
-        n = T.alloc_var("int64", init=T.int64(T.truncmod(which, T.int32(heads))))
-        first = T.alloc_var("int32", init=first_query(plan, task, sid))
-        count = T.alloc_var("int32", init=T.min(tokens - first, plan.share))
-        if count > 0:
-            T.assume(b >= 0)
-            T.assume(b < batch)
-            T.assume(n >= 0)
-            T.assume(n < heads)
-            T.assume(first >= 0)
-            T.assume(count <= plan.share)
-            T.assume(first + count <= tokens)
-            T.copy(source[0:count, 0:head_dim], into[b, first : first + count, n, 0:head_dim])
-
-    @T.macro
-    def stage(rel_h, rel_w, staged_h, staged_w, task, sid, h_at, h_count, w_at, w_count, heads, batch):
-        """A piece of both tables for the queries of this core."""
+    def stage(m, tile, many, h_at, h_count, w_at, w_count):
+        """A piece of both tables for the queries of this core in ``many`` tiles."""
         T.ascend_wait_flag("V_MTE2", 0)
-        load_rows(rel_h, staged_h, task, sid, h_at, h_count, heads, batch)
-        load_rows(rel_w, staged_w, task, sid, w_at, w_count, heads, batch)
+        for sub in T.unroll(many, explicit=True):
+            copies.load_rows(m, m.rel_h, m.staged_h, sub * half, tile + sub, m.sid, h_at, h_count)
+            copies.load_rows(m, m.rel_w, m.staged_w, sub * half, tile + sub, m.sid, w_at, w_count)
         T.ascend_set_flag("MTE2_V", 0)
         T.ascend_wait_flag("MTE2_V", 0)
 
     @T.macro
-    def stage_block(rel_h, rel_w, staged_h, staged_w, wide, task, sid, block, rows, heads, batch):
+    def stage_block(m, tile, block, rows):
         """The tables' piece for a block, where they aren't resident."""
         if plan.pieces > 1:
             at = T.alloc_var("int32", init=T.truncmod(block, plan.pieces) * KEYS)
             width = T.alloc_var("int32", init=T.min(plan.grid_w - at, KEYS))
             row = T.alloc_var("int32", init=T.truncdiv(block, plan.pieces))
-            stage(rel_h, rel_w, staged_h, staged_w, task, sid, row, 1, at, width, heads, batch)
+            stage(m, tile, 1, row, 1, at, width)
         else:
             first = T.alloc_var("int32", init=block * plan.rows)
             high = T.alloc_var("int32", init=T.min(plan.grid_h - first, plan.rows))
-            stage(rel_h, rel_w, staged_h, staged_w, task, sid, first, high, 0, plan.grid_w, heads, batch)
-        softmax.widen(rows, staged_w, wide)
+            stage(m, tile, 1, first, high, 0, plan.grid_w)
+        softmax.widen(m, 0, rows)
 
     @T.macro
-    def send(weights, p_l1, step, sid):
+    def send(m, step):
         """The weights of a block to the cube core."""
         T.ascend_set_flag("V_MTE3", step & 1)
         T.ascend_wait_flag("V_MTE3", step & 1)
         wait("PIPE_MTE3", WEIGHTS_FREE + (step & 1))
         T.evaluate(
             T.ascend_nd2nz_post_copy(
-                p_l1[step & 1, sid * half, 0], weights[step & 1, 0], half, KEYS, queries, TYPES[plan.dtype]
+                m.p_l1[step & 1, m.sid * half, 0], m.weights[step & 1, 0], half, KEYS, queries, _TYPES[plan.dtype]
             )
         )
         T.ascend_set_flag("MTE3_V", step & 1)
         arrive("PIPE_MTE3", WEIGHTS_READY + (step & 1))
 
     @T.macro
-    def send_query(query, result, packed, weights, q_l1, task, step, sid, scale, heads, batch):
-        """The queries of a task to the cube core, by way of the place of results and the next place of weights."""
-        rows = T.alloc_var("int32", init=rows_here(task, sid))
+    def send_query(m, tile, step, sub):
+        """The queries of a tile to the cube core, by way of the place of results and the next place of weights."""
+        rows = T.alloc_var("int32", init=query_count(plan, tile, m.sid))
         T.ascend_set_flag("MTE3_MTE2", 0)
         T.ascend_wait_flag("MTE3_MTE2", 0)
-        load_rows(query, packed, task, sid, 0, head_dim, heads, batch)
+        copies.load_rows(m, m.query, m.packed, 0, tile, m.sid, 0, head_dim)
         T.ascend_set_flag("MTE2_V", 1)
         T.ascend_wait_flag("MTE2_V", 1)
         T.ascend_wait_flag("MTE3_V", step & 1)
-        softmax.fold(rows, scale, packed, weights, step & 1)
+        softmax.fold(m, rows, step & 1)
         T.ascend_set_flag("V_MTE3", step & 1)
         T.ascend_wait_flag("V_MTE3", step & 1)
         wait("PIPE_MTE3", QUERY_FREE)
         T.evaluate(
             T.ascend_nd2nz_post_copy(
-                q_l1[sid * half, 0], weights[step & 1, 0], half, head_dim, queries, TYPES[plan.dtype]
+                m.q_l1[sub * queries + m.sid * half, 0],
+                m.weights[step & 1, 0],
+                half,
+                head_dim,
+                twins * queries,
+                _TYPES[plan.dtype],
             )
         )
         T.ascend_set_flag("MTE3_V", step & 1)
         arrive("PIPE_MTE3", QUERY_READY)
 
     @T.macro
-    def finish(out, totals, result, packed, verdicts, task, turn, sid, heads, batch):
-        """Divides and stores the result of a task."""
-        rows = T.alloc_var("int32", init=rows_here(task, sid))
+    def finish(m, tile, slot):
+        """Divides and stores the result of a tile."""
+        rows = T.alloc_var("int32", init=query_count(plan, tile, m.sid))
         wait("PIPE_V", RESULT_READY)
-        softmax.divide(rows, totals, turn, result, packed, verdicts)
+        softmax.divide(m, rows, slot)
         T.ascend_set_flag("V_MTE3", 2)
         T.ascend_wait_flag("V_MTE3", 2)
-        store_rows(packed, out, task, sid, heads, batch)
+        copies.store_rows(m, m.packed, m.out, tile, m.sid)
 
     @T.macro
-    def report(status, verdicts, task, turn, sid):
-        """Whether a task must be done again, for all cores of the group."""
-        which = T.alloc_var("int32", init=2 * task + sid)
-        T.copy(verdicts[turn * GROUPS : turn * GROUPS + GROUPS], status[which, 0:GROUPS])
+    def report(m, tile, slot):
+        """Whether a tile must be done again, for all cores of the group."""
+        which = T.alloc_var("int32", init=2 * tile + m.sid)
+        T.copy(m.verdicts[slot * GROUPS : slot * GROUPS + GROUPS], m.status[which, 0:GROUPS])
 
     @T.macro
-    def sweep(
-        query, rel_h, rel_w, out, status, scores, weights, wide, tall, staged_h, staged_w, sums, tops, totals,
-        verdicts, result, packed, p_l1, q_l1, first, count, sid, scale, heads, batch,
-    ):  # fmt: skip
-        """Tasks ``first``, ``first + cores`` and so on, with references from their first blocks."""
+    def weigh(m, sub, tile, block, step, slot):
+        """Weights of a block for one tile."""
+        rows = T.alloc_var("int32", init=query_count(plan, tile, m.sid))
+        if plan.grouped:
+            if T.truncmod(block, chunk) == 0:
+                softmax.spread(m, sub, rows, block)
+        wait("PIPE_V", SCORES_READY + (step & 1))
+        T.ascend_wait_flag("MTE3_V", step & 1)
+        if block == 0:
+            softmax.first_block(m, sub, rows, step & 1, slot)
+            if plan.width > KEYS:
+                softmax.subtract(m, sub, rows)
+        else:
+            softmax.next_block(m, sub, rows, step & 1, slot, block)
+        arrive("PIPE_V", SCORES_FREE + (step & 1))
+        send(m, step)
+        if block == blocks - 1:
+            softmax.judge(m, sub, rows, slot)
+            softmax.settle(m, slot)
+
+    @T.macro
+    def sweep(m, first, stride, count):
+        """``count`` tasks: tile ``first`` (and its twin), ``first + stride`` and so on.
+
+        References come from first blocks, and the result of a task while the next one begins.
+        """
         if plan.folded:
             if count > 0:
-                send_query(query, result, packed, weights, q_l1, first, 0, sid, scale, heads, batch)
+                for sub in T.unroll(twins, explicit=True):
+                    send_query(m, first + sub, sub, sub)
         for turn in T.serial(count):
-            task = T.alloc_var("int32", init=first + turn * cores)
-            rows = T.alloc_var("int32", init=rows_here(task, sid))
-            stage(rel_h, rel_w, staged_h, staged_w, task, sid, 0, plan.grid_h, 0, plan.grid_w, heads, batch)
-            if plan.grouped:
-                softmax.spread(rows, staged_h, tall)
+            tile = T.alloc_var("int32", init=first + turn * stride)
+            stage(m, tile, twins, 0, plan.grid_h, 0, plan.grid_w)
             for block in T.serial(blocks):
-                step = T.alloc_var("int32", init=turn * blocks + block)
-                wait("PIPE_V", SCORES_READY + (step & 1))
-                T.ascend_wait_flag("MTE3_V", step & 1)
-                if block == 0:
-                    softmax.first_block(
-                        rows, step & 1, key_count(plan, 0), scale, scores, wide, tall, staged_h, staged_w, tops, sums,
-                        weights,
-                    )  # fmt: skip
-                    if plan.width > KEYS:
-                        softmax.subtract(rows, staged_w, wide, tops)
-                    if plan.grouped:
-                        T.ascend_set_flag("V_MTE2", 0)
-                else:
-                    softmax.next_block(
-                        rows, step & 1, block, first_key(plan, block), key_count(plan, block),
-                        first_column(plan, block), scale, scores, wide, tall, staged_h, sums, weights,
-                    )  # fmt: skip
-                arrive("PIPE_V", SCORES_FREE + (step & 1))
-                send(weights, p_l1, step, sid)
+                step = T.alloc_var("int32", init=(turn * blocks + block) * twins)
+                weigh(m, 0, tile, block, step, (turn & 1) * twins)
                 if block == late:
                     if turn > 0:
-                        before = T.alloc_var("int32", init=task - cores)
-                        finish(out, totals, result, packed, verdicts, before, (turn - 1) & 1, sid, heads, batch)
-                        report(status, verdicts, before, (turn - 1) & 1, sid)
+                        finish(m, tile - stride + twins - 1, ((turn - 1) & 1) * twins + twins - 1)
+                        report(m, tile - stride + twins - 1, ((turn - 1) & 1) * twins + twins - 1)
                     if plan.folded and turn + 1 < count:
-                        send_query(
-                            query, result, packed, weights, q_l1, task + cores, step + 1, sid, scale, heads, batch
-                        )
+                        for sub in T.unroll(twins, explicit=True):
+                            send_query(m, tile + stride + sub, step + 1 + sub, sub)
                     arrive("PIPE_MTE3", RESULT_FREE)
-            if not plan.grouped:
-                T.ascend_set_flag("V_MTE2", 0)
-            softmax.add_up(rows, sums, totals, turn & 1)
-            softmax.judge(rows, totals, turn & 1, tops, verdicts)
-            softmax.settle(totals, turn & 1)
+                if twins == 2:
+                    weigh(m, 1, tile + 1, block, step + 1, (turn & 1) * twins + 1)
+                    if block == 0 and turn > 0:
+                        finish(m, tile - stride, ((turn - 1) & 1) * twins)
+                        report(m, tile - stride, ((turn - 1) & 1) * twins)
+                        arrive("PIPE_MTE3", RESULT_FREE)
+                if block == last_use:
+                    T.ascend_set_flag("V_MTE2", 0)
         if count > 0:
-            last = T.alloc_var("int32", init=first + (count - 1) * cores)
-            finish(out, totals, result, packed, verdicts, last, (count - 1) & 1, sid, heads, batch)
-            report(status, verdicts, last, (count - 1) & 1, sid)
+            last = T.alloc_var("int32", init=first + (count - 1) * stride)
+            for sub in T.unroll(twins, explicit=True):
+                finish(m, last + sub, ((count - 1) & 1) * twins + sub)
+                report(m, last + sub, ((count - 1) & 1) * twins + sub)
+                if sub < twins - 1:
+                    arrive("PIPE_MTE3", RESULT_FREE)
 
     @T.macro
     def check():
@@ -239,55 +215,39 @@ def vector_macros(plan: Plan, cores: int) -> SimpleNamespace:
         T.ascend_wait_flag("MTE3_S", 0)
 
     @T.macro
-    def exact_sweep(
-        query, rel_h, rel_w, out, scores, weights, wide, tall, staged_h, staged_w, sums, tops, totals, verdicts,
-        result, packed, p_l1, q_l1, first, count, sid, scale, heads, batch,
-    ):  # fmt: skip
-        """Tasks ``first``, ``first + cores`` and so on, with the maxima over all blocks; computes all scores twice."""
-        for turn in T.serial(count):
-            task = T.alloc_var("int32", init=first + turn * cores)
-            rows = T.alloc_var("int32", init=rows_here(task, sid))
-            at_first = T.alloc_var("int32", init=2 * turn * blocks)
-            if plan.folded:
-                send_query(query, result, packed, weights, q_l1, task, at_first, sid, scale, heads, batch)
-            arrive("PIPE_MTE3", RESULT_FREE)
-            if plan.resident:
-                stage(rel_h, rel_w, staged_h, staged_w, task, sid, 0, plan.grid_h, 0, plan.grid_w, heads, batch)
-                softmax.widen(rows, staged_w, wide)
-                if plan.grouped:
-                    softmax.spread(rows, staged_h, tall)
-            softmax.begin_maximum(rows, tops, sums)
-            for block in T.serial(blocks):
-                step = T.alloc_var("int32", init=at_first + block)
-                if not plan.resident:
-                    stage_block(rel_h, rel_w, staged_h, staged_w, wide, task, sid, block, rows, heads, batch)
-                wait("PIPE_V", SCORES_READY + (step & 1))
-                softmax.maximum(
-                    rows, step & 1, block, first_key(plan, block), key_count(plan, block), first_column(plan, block),
-                    scale, scores, wide, tall, staged_h, tops,
-                )  # fmt: skip
-                arrive("PIPE_V", SCORES_FREE + (step & 1))
-                if not plan.resident:
-                    T.ascend_set_flag("V_MTE2", 0)
-            softmax.end_maximum(tops)
-            for block in T.serial(blocks):
-                step = T.alloc_var("int32", init=at_first + blocks + block)
-                if not plan.resident:
-                    stage_block(rel_h, rel_w, staged_h, staged_w, wide, task, sid, block, rows, heads, batch)
-                wait("PIPE_V", SCORES_READY + (step & 1))
+    def exact(m, tile):
+        """One tile, with the maxima over all blocks; takes all scores twice."""
+        rows = T.alloc_var("int32", init=query_count(plan, tile, m.sid))
+        if plan.folded:
+            send_query(m, tile, 0, 0)
+        arrive("PIPE_MTE3", RESULT_FREE)
+        if plan.resident:
+            stage(m, tile, 1, 0, plan.grid_h, 0, plan.grid_w)
+            softmax.widen(m, 0, rows)
+        softmax.begin_maximum(m, 0)
+        for step in T.serial(2 * blocks):
+            block = T.alloc_var("int32", init=T.truncmod(step, blocks))
+            if not plan.resident:
+                stage_block(m, tile, block, rows)
+            if plan.grouped:
+                if T.truncmod(block, chunk) == 0:
+                    softmax.spread(m, 0, rows, block)
+            wait("PIPE_V", SCORES_READY + (step & 1))
+            if step < blocks:
+                softmax.maximum(m, 0, rows, step & 1, block)
+            else:
                 T.ascend_wait_flag("MTE3_V", step & 1)
-                softmax.exact_block(
-                    rows, step & 1, block, first_key(plan, block), key_count(plan, block), first_column(plan, block),
-                    scale, scores, wide, tall, staged_h, tops, sums, weights,
-                )  # fmt: skip
-                arrive("PIPE_V", SCORES_FREE + (step & 1))
-                if not plan.resident:
-                    T.ascend_set_flag("V_MTE2", 0)
-                send(weights, p_l1, step, sid)
-            if plan.resident:
+                softmax.exact_block(m, 0, rows, step & 1, block)
+            arrive("PIPE_V", SCORES_FREE + (step & 1))
+            if not plan.resident:
                 T.ascend_set_flag("V_MTE2", 0)
-            softmax.add_up(rows, sums, totals, turn & 1)
-            softmax.settle(totals, turn & 1)
-            finish(out, totals, result, packed, verdicts, task, turn & 1, sid, heads, batch)
+            if step >= blocks:
+                send(m, step)
+            if step == blocks - 1:
+                softmax.end_maximum(m, 0)
+        if plan.resident:
+            T.ascend_set_flag("V_MTE2", 0)
+        softmax.settle(m, 0)
+        finish(m, tile, 0)
 
-    return SimpleNamespace(begin=begin, sweep=sweep, check=check, exact_sweep=exact_sweep, end=end)
+    return SimpleNamespace(begin=begin, sweep=sweep, check=check, exact=exact, end=end)
