@@ -35,7 +35,7 @@ def positions(grid_thw: Tensor, window: int, device: torch.device) -> Tensor:
     return prepare_image_attn_pos_id(grid_hw.to(device), cu_seqlens.to(device), total, window)
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_positions_are_those_of_transformers_for_any_grids(device: torch.device, data: st.DataObject) -> None:
     from transformers.vision_utils import get_vision_position_ids

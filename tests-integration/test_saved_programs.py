@@ -23,7 +23,8 @@ from .calls import CALLS, Args, Call
 pytestmark = pytest.mark.filterwarnings(r"ignore:`isinstance\(treespec, LeafSpec\)` is deprecated:FutureWarning")
 
 RUNNER = Path(__file__).with_name("run_programs.py")
-MAIN_CALLS = [call for call in CALLS if call.name == call.op]
+OPS = sorted({call.op for call in CALLS})
+NEEDED = "AOTInductor needs a C++ compiler, for example g++"
 
 
 class Bound(torch.nn.Module):
@@ -56,7 +57,6 @@ def save(call: Call, device: torch.device, folder: Path) -> Path:
 
 
 def compile_ahead(call: Call, device: torch.device, folder: Path) -> Path:
-    skip_unless(cpp_compiler() is not None, "compiler", "AOTInductor needs a C++ compiler, for example g++")
     quick = {"aot_inductor.compile_wrapper_opt_level": "O0"}  # of the code around the op: compile time
     file = str(folder / f"{call.name}.compiled.pt2")
     return Path(
@@ -87,26 +87,22 @@ def check(call: Call, args: Args, found: dict[str, Any]) -> None:
         assert position == call.written or same_bits(after.cpu(), before)
 
 
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
-def test_an_exported_program_runs_on_other_sizes_where_only_its_op_is_imported(
-    call: Call, device: torch.device, rng: Generator, tmp_path: Path
+@pytest.mark.parametrize("op", OPS)
+def test_saved_programs_run_on_other_sizes_where_only_their_op_is_imported(
+    op: str, device: torch.device, rng: Generator, tmp_path: Path
 ) -> None:
     need_tracing(device)
-    args = call.draw(rng, 5)
-    found, _ = run([save(call, device, tmp_path)], [tensors_of(args, device)], f"tilevl.{call.op}")
-    assert found["packages"] == sorted(["tilevl.core", f"tilevl.{call.op}"])
-    check(call, args, found["outcomes"][0])
-
-
-@pytest.mark.parametrize("call", MAIN_CALLS, ids=lambda call: call.name)
-def test_a_compiled_package_runs_on_other_sizes_where_only_its_op_is_imported(
-    call: Call, device: torch.device, rng: Generator, tmp_path: Path
-) -> None:
-    need_tracing(device, "inductor")
-    args = call.draw(rng, 5)
-    found, _ = run([compile_ahead(call, device, tmp_path)], [tensors_of(args, device)], f"tilevl.{call.op}")
-    assert found["packages"] == sorted(["tilevl.core", f"tilevl.{call.op}"])
-    check(call, args, found["outcomes"][0])
+    calls = [call for call in CALLS if call.op == op]
+    programs = [save(call, device, tmp_path) for call in calls]
+    if cpp_compiler() is not None:
+        programs.append(compile_ahead(calls[0], device, tmp_path))
+        calls.append(calls[0])
+    args = [call.draw(rng, 5) for call in calls]
+    found, _ = run(programs, [tensors_of(each, device) for each in args], f"tilevl.{op}")
+    assert found["packages"] == sorted(["tilevl.core", f"tilevl.{op}"])
+    for call, given, outcome in zip(calls, args, found["outcomes"], strict=True):
+        check(call, given, outcome)
+    skip_unless(cpp_compiler() is not None, "compiler", f"{NEEDED}; what was exported is checked")
 
 
 @pytest.mark.targets("cpu")
@@ -123,6 +119,7 @@ def test_a_program_whose_op_is_not_imported_says_which_is_missing(device: torch.
 def test_a_package_says_that_its_op_is_missing_or_that_torch_wrote_a_default_dtype_wrongly(
     device: torch.device, tmp_path: Path
 ) -> None:
+    skip_unless(cpp_compiler() is not None, "compiler", NEEDED)
     (call,) = (call for call in CALLS if call.name == "bmp_to_patches")
     default = replace(call, draw=lambda g, number: call.draw(g, number)[:-1])  # bfloat16 is left to the schema
     package = compile_ahead(default, device, tmp_path)
