@@ -6,6 +6,7 @@ import os
 import pwd
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import warnings
@@ -173,12 +174,11 @@ def other_user() -> int:
 
 
 @pytest.fixture
-def open_path(tmp_path: Path) -> Path:
-    """A folder that every user may enter, where pytest keeps its own to this user."""
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == os.getuid() and folder.stat().st_mode & 0o011 != 0o011:
-            folder.chmod(folder.stat().st_mode | 0o011)
-    return tmp_path
+def open_path() -> Iterator[Path]:
+    """A folder that every user may enter; pytest keeps its own to this user, at the start of each run."""
+    with tempfile.TemporaryDirectory(prefix="tilevl-test-") as folder:
+        Path(folder).chmod(0o711)
+        yield Path(folder)
 
 
 @pytest.mark.parametrize("kind", ["owned by another user", "read-only", "missing, below a folder of another user"])
