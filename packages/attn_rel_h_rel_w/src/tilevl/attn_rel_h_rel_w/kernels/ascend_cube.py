@@ -22,7 +22,7 @@ from tilevl.attn_rel_h_rel_w.kernels.ascend_tasks import (
     key_count,
 )
 
-_LAG = 2  # blocks between the products, so that the vector cores always have scores to go on with
+_LAG = 2  # steps between the products, so that the vector cores always have scores to go on with
 _OTHER = 16  # added to the flags of the second vector core
 
 
@@ -35,6 +35,7 @@ def cube_macros(plan: Plan) -> SimpleNamespace:
     places = plan.places
     p_free, q_free = 2 * places, 2 * places + 1  # flags of L0A, behind those of L0B: places of keys, then of values
     small = queries // 16 * (head_dim // 16) < 10  # multiplies that add to so small a result wait for each other
+    lag = min(_LAG, blocks)  # no more: the queries of a task come after the result of the last but one
     copies = copy_macros(plan)
 
     @T.macro
@@ -184,7 +185,7 @@ def cube_macros(plan: Plan) -> SimpleNamespace:
         Of two passes the first has the first product only.
         """
         steps = T.alloc_var("int32", init=count * passes * blocks * twins)
-        for step in T.serial(steps + _LAG):
+        for step in T.serial(steps + lag):
             if step < steps:
                 turn = T.alloc_var("int32", init=T.truncdiv(step, twins))
                 sub = T.alloc_var("int32", init=T.truncmod(step, twins))
@@ -193,8 +194,8 @@ def cube_macros(plan: Plan) -> SimpleNamespace:
                 first_product(
                     m, tile, T.truncmod(turn, blocks), step, turn, sub, twins, part == 0, part == passes * blocks - 1
                 )
-            if step >= _LAG:
-                late = T.alloc_var("int32", init=step - _LAG)
+            if step >= lag:
+                late = T.alloc_var("int32", init=step - lag)
                 late_turn = T.alloc_var("int32", init=T.truncdiv(late, twins))
                 late_sub = T.alloc_var("int32", init=T.truncmod(late, twins))
                 task = T.alloc_var("int32", init=T.truncdiv(late_turn, passes * blocks))

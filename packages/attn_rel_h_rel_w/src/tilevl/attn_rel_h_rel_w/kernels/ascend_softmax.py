@@ -56,6 +56,8 @@ def softmax_macros(plan: Plan) -> SimpleNamespace:
             b16 = S.pset(16, "PAT_ALL")
             b32 = S.pset(32, "PAT_ALL")
             S.vsts(m.parts[0], S.vdup(T.float32(0), "float32", b32), b32, "NORM_B32")
+            for sub in T.serial(plan.twins):
+                S.vsts(m.tops[sub, 0], S.vdup(T.float32(0), "float32", b32), b32, "NORM_B32")
             zero = S.vdup(T.Cast(dtype, 0), dtype, b16)
             for place in T.serial(2):
                 for i in T.serial(pitch):

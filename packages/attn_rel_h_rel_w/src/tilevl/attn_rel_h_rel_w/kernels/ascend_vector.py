@@ -51,6 +51,8 @@ def vector_macros(plan: Plan) -> SimpleNamespace:
         for place in T.unroll(2, explicit=True):
             arrive("PIPE_V", SCORES_FREE + place)
             T.ascend_set_flag("MTE3_V", place)
+        for slot in T.unroll(plan.slots, explicit=True):
+            T.ascend_set_flag("MTE3_V", 2 + slot)
         T.ascend_set_flag("V_MTE2", 0)
 
     @T.macro
@@ -61,6 +63,8 @@ def vector_macros(plan: Plan) -> SimpleNamespace:
         if plan.folded:
             for _ in T.unroll(twins, explicit=True):
                 wait("PIPE_MTE3", QUERY_FREE)
+        for slot in T.unroll(plan.slots, explicit=True):
+            T.ascend_wait_flag("MTE3_V", 2 + slot)
         T.ascend_wait_flag("V_MTE2", 0)
 
     @T.macro
@@ -143,6 +147,7 @@ def vector_macros(plan: Plan) -> SimpleNamespace:
         """Whether a tile must be done again, for all cores of the group."""
         which = T.alloc_var("int32", init=2 * tile + m.sid)
         T.copy(m.verdicts[slot * GROUPS : slot * GROUPS + GROUPS], m.status[which, 0:GROUPS])
+        T.ascend_set_flag("MTE3_V", 2 + (slot & (plan.slots - 1)))
 
     @T.macro
     def weigh(m, sub, tile, block, step, slot):
@@ -162,6 +167,7 @@ def vector_macros(plan: Plan) -> SimpleNamespace:
         arrive("PIPE_V", SCORES_FREE + (step & 1))
         send(m, step)
         if block == blocks - 1:
+            T.ascend_wait_flag("MTE3_V", 2 + (slot & (plan.slots - 1)))
             softmax.judge(m, sub, rows, slot)
             softmax.settle(m, slot)
 
