@@ -78,13 +78,18 @@ def exact(query: Tensor, key: Tensor, value: Tensor, rel_h: Tensor, rel_w: Tenso
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["in_one_go", "and_again"])
-@pytest.mark.parametrize("grid", [GRID, ODD, (2, 160), LONG], ids=["grouped", "gathered", "streamed", "twins"])
+@pytest.mark.parametrize(
+    "grid",
+    [GRID, ODD, (2, 160), LONG, (3, 5), (1, 1)],
+    ids=["grouped", "gathered", "streamed", "twins", "small", "one"],
+)
 def test_any_order_of_the_pipes_gives_the_same_bits(
     grid: tuple[int, int], again: bool, simulated: SimulatedNpu, device: torch.device, rng: Generator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setenv("TILEVL_NUM_VECTOR_CORES", "4")  # several tasks a group, so that both places of a buffer serve
-    args = (*tensors(rng, *grid, batch=1, heads=1 if grid == LONG else 2, head_dim=64, padding=(1, 3)), *grid)
+    batch, heads = {LONG: (1, 1), (3, 5): (3, 4), (1, 1): (2, 5)}.get(grid, (1, 2))
+    args = (*tensors(rng, *grid, batch=batch, heads=heads, head_dim=64, padding=(1, 3)), *grid)
     if again:
         args[3][:, ::70, :, grid[0] - 1] += 200
     simulated.options = {"order": "eager"}
