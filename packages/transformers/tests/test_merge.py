@@ -122,7 +122,8 @@ def test_training_keeps_masked_scatter(target: str, device: torch.device, rng: G
     accelerate(model)
     with pytest.warns(UserWarning, match="no gradient") as caught, Merges() as merges:
         model(**prompt).logits.square().sum().backward()
-    assert len(caught) == 1
+    ours = [each for each in caught if "accelerate:" in str(each.message)]  # CUDA's backward may say things of its own
+    assert len(ours) == 1
     assert merges.names == [MERGES[0]]
     torch.testing.assert_close(weight.grad, expected)
 
