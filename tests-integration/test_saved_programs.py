@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from packaging.version import Version
 from torch import Generator, Tensor
 
 from tilevl.testing import relative_error, same_bits, skip_unless
@@ -25,6 +26,8 @@ pytestmark = pytest.mark.filterwarnings(r"ignore:`isinstance\(treespec, LeafSpec
 RUNNER = Path(__file__).with_name("run_programs.py")
 OPS = sorted({call.op for call in CALLS})
 NEEDED = "AOTInductor needs a C++ compiler, for example g++"
+# A package of torch 2.11 takes float32 for float64, and returns None where the op refuses; 2.13 is right, 2.12 not tried.
+KEEPS_DTYPES = Version(torch.__version__) >= Version("2.13")
 
 
 class Bound(torch.nn.Module):
@@ -94,7 +97,8 @@ def test_saved_programs_run_on_other_sizes_where_only_their_op_is_imported(
     need_tracing(device)
     calls = [call for call in CALLS if call.op == op]
     programs = [save(call, device, tmp_path) for call in calls]
-    if cpp_compiler() is not None:
+    packaged = KEEPS_DTYPES or op != "bmp_to_patches"
+    if packaged and cpp_compiler() is not None:
         programs.append(compile_ahead(calls[0], device, tmp_path))
         calls.append(calls[0])
     args = [call.draw(rng, 5) for call in calls]
@@ -102,6 +106,8 @@ def test_saved_programs_run_on_other_sizes_where_only_their_op_is_imported(
     assert found["packages"] == sorted(["tilevl.core", f"tilevl.{op}"])
     for call, given, outcome in zip(calls, args, found["outcomes"], strict=True):
         check(call, given, outcome)
+    if not packaged:
+        pytest.skip("AOTInductor of this torch hands on another dtype than it was given; what was exported is checked")
     skip_unless(cpp_compiler() is not None, "compiler", f"{NEEDED}; what was exported is checked")
 
 
