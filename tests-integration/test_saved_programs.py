@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings(r"ignore:`isinstance\(treespec, LeafSpec
 RUNNER = Path(__file__).with_name("run_programs.py")
 OPS = sorted({call.op for call in CALLS})
 NEEDED = "AOTInductor needs a C++ compiler, for example g++"
-# A package of torch 2.11 takes float32 for float64, and returns None where the op refuses; 2.13 is right, 2.12 not tried.
+# A package of torch 2.11 takes float32 for float64, and returns None where the op refuses; 2.13 is right, 2.12 untried.
 KEEPS_DTYPES = Version(torch.__version__) >= Version("2.13")
 
 
