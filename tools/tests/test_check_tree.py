@@ -101,7 +101,7 @@ SPOILED = {
         replaced(f"{INTEGRATION}/pyproject.toml", "tilevl-attn-rel-h-rel-w>=0.1,<1", "tilevl-attn-rel-h-rel-w>=0.1"),
         "tilevl-attn-rel-h-rel-w>=0.1 must name the first version that will do and the next major one",
     ),
-    "pinned_tool": (replaced("pyproject.toml", '"hypothesis"', '"hypothesis==6.1"'), "hypothesis==6.1 is pinned in"),
+    "pinned_tool": (replaced("pyproject.toml", '"hatchling"', '"hatchling==1.1"'), "hatchling==1.1 is pinned in"),
     "op_that_imports_an_op": (
         written(f"{SOURCE}/kernels/extra.py", f'"""Extra."""\n\nfrom tilevl.{OTHER} import contract\n'),
         f"kernels/extra.py imports tilevl.{OTHER}",
