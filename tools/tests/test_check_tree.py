@@ -120,7 +120,7 @@ SPOILED = {
         written("demo/notes.md", f"see {'/'.join(['', 'home', 'someone', 'x'])}\n"),
         "demo/notes.md:1 holds a path of one machine",
     ),
-    "old_table": (replaced("README.md", "| tests run |", "| guessed |"), "the table is out of date"),
+    "old_table": (replaced("README.md", "| tests run |", "| guessed |"), "a table is out of date"),
     "no_table": (replaced("README.md", "<!-- table: end -->", ""), "README.md must hold, once"),
 }
 
