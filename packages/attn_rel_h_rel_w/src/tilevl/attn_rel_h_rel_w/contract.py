@@ -119,6 +119,11 @@ def _other_side(tokens: Size, name: str, side: Size) -> Size:
     return other
 
 
+def factor(head_dim: int, scale: float | None) -> float:
+    """What the products of queries and keys are multiplied by."""
+    return head_dim**-0.5 if scale is None else scale
+
+
 def check_data(
     query: Tensor,
     key: Tensor,

@@ -21,6 +21,7 @@ import tilelang.ascend.language as T
 import torch
 from torch import Tensor
 
+from tilevl.attn_rel_h_rel_w import contract
 from tilevl.attn_rel_h_rel_w.kernels.ascend_cube import cube_macros
 from tilevl.attn_rel_h_rel_w.kernels.ascend_plan import GROUPS, KEYS, LANES, Plan, plan_of
 from tilevl.attn_rel_h_rel_w.kernels.ascend_vector import vector_macros
@@ -54,7 +55,7 @@ def build(dtype: torch.dtype, head_dim: int, grid_h: int, grid_w: int) -> Kernel
         scale: float | None,
         out: Tensor,
     ) -> None:
-        factor = head_dim**-0.5 if scale is None else scale
+        factor = contract.factor(head_dim, scale)
         folded = folds(name, factor)
         status = out.new_empty(2 * out.shape[0] * out.shape[2] * tiles, GROUPS, dtype=torch.float32)
         inputs = [_near(tensor) for tensor in (query, key, value, rel_h, rel_w)]

@@ -34,7 +34,7 @@ def build(dtype: torch.dtype, *_sizes: int) -> Kernel:
     ) -> None:
         tokens, head_dim = query.shape[1], query.shape[3]
         rows, columns = contract.grid(tokens, grid_h, grid_w)
-        factor = head_dim**-0.5 if scale is None else scale
+        factor = contract.factor(head_dim, scale)
         q, k, v, o = (tensor.transpose(1, 2) for tensor in (query, key, value, out))
         h, w = rel_h[..., :rows].transpose(1, 2), rel_w[..., :columns].transpose(1, 2)
         if not (fast and tokens >= _LONG and min(rows, columns) >= _WIDE):

@@ -13,6 +13,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from tilevl.attn_rel_h_rel_w import contract
 from tilevl.attn_rel_h_rel_w.kernels.cuda_general import ALIGNED, attend_tiles
 from tilevl.attn_rel_h_rel_w.kernels.cuda_loads import TMA_UNIT
 from tilevl.attn_rel_h_rel_w.kernels.cuda_plans import plan_of
@@ -80,7 +81,7 @@ def build(dtype: torch.dtype, head_dim: int, grid_h: int, grid_w: int) -> Kernel
             rel_h, rel_w = rel_w, rel_h
         device = query.get_device()
         batch, _, heads, _ = query.shape
-        factor = head_dim**-0.5 if scale is None else scale
+        factor = contract.factor(head_dim, scale)
         if turns_of_head:
             blocks = at_once.get(device)
             if blocks is None:
