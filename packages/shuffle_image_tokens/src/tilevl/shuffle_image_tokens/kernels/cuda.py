@@ -180,6 +180,8 @@ def shuffle_strips(threads: int, blocks: int) -> Any:
             prelude="#include <tl_templates/cuda/cluster.h>\n",
         ) as block:  # fmt: skip
             T.annotate_min_blocks_per_sm(1024 // threads)
+            if blocks > 1:
+                T.pdl_sync()  # TVM lets every cluster start before the kernel ahead of it has ended
             thread = T.get_thread_binding()
             strips = T.alloc_var("int32", init=(width + (1 << columns) - 1) >> columns)
             image = T.alloc_var("int32", init=T.truncdiv(block // blocks, strips))
