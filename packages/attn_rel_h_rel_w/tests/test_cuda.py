@@ -27,6 +27,7 @@ HEAD_DIMS = [48, 80, 128]
 PADDINGS = {"tables_of_tma": 16, "tables_of_pairs": 14, "tables_of_odd_width": 17}  # widths are made a multiple of it
 KINDS = [(grid, BF16) for grid in GRIDS] + [(grid, FP16) for grid in ((64, 64), (14, 14), (7, 41))]
 BENCHMARKED = [(64, 64), (48, 48), (40, 40), (14, 14)]
+MASKED_GRID = (22, 26)  # its last tile of keys goes beyond both sides
 ALWAYS = 2  # programs of Hopper that are built wherever there is a compiler; the rest take minutes
 cuda_only = pytest.mark.targets("cuda")
 
@@ -48,9 +49,9 @@ def programs_of_the_suite() -> list[Program]:
     rng = torch.Generator().manual_seed(0)
     calls = [case.make(rng) for case in CASES if not case.targets or "cuda" in case.targets]
     few = {"batch": 1, "heads": 1}
-    calls += [padded(rng, grid, 16, head_dim=64, **few) for grid in BENCHMARKED]
+    calls += [padded(rng, grid, 16, head_dim=64, **few) for grid in (*BENCHMARKED, MASKED_GRID)]
     calls += [(*tensors(rng, *grid, head_dim=64, dtype=t, padding=(3, 5), **few), *grid) for grid, t in KINDS]
-    calls += [padded(rng, (14, 14), width, head_dim=d, **few) for width in PADDINGS.values() for d in HEAD_DIMS]
+    calls += [padded(rng, (14, 14), width, head_dim=d, **few) for width in PADDINGS.values() for d in (64, *HEAD_DIMS)]
     found = {}
     for call in calls:
         args = (*call, None, None, None)[:8]

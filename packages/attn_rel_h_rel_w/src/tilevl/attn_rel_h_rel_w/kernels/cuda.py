@@ -31,6 +31,7 @@ _HOPPER = "sm_90a"
 _SIZE = 2  # bytes of an element
 _TMA_BYTES = 16  # addresses and strides of TMA are multiples of it
 _MOST_STRIDE = 2**24  # elements from token to token of a table, so that a block's offsets fit into 32 bits
+_MOST_COLUMNS = 2**30  # from a token's first head to its last in a table
 _MOST_TURNS = 2**30
 
 Numbers = tuple[Any, ...]  # what a program takes: addresses and strides
@@ -127,15 +128,20 @@ def for_hopper(
 def _strides(shape: torch.Size, *given: tuple[int, ...]) -> tuple[Any, ...]:
     """What the strides of all five tensors allow on Hopper, and those of batch, tokens and heads.
 
-    One batch, token or head has a number that suits as its stride. TMA takes positive multiples of 16 bytes.
+    One batch, token or head has a number that suits as its stride. TMA takes positive multiples of 16 bytes. To it, the
+    heads of a table lie side by side in one row of a token, where it finds them by their column; so theirs can be any.
     """
     strides = [
         tuple(stride if size > 1 else shape[3] for size, stride in zip(shape[:3], of_tensor[:3], strict=True))
         for of_tensor in given
     ]
-    suit = [all(stride > 0 and stride * _SIZE % _TMA_BYTES == 0 for stride in of_tensor) for of_tensor in strides]
+    suit = [
+        all(stride > 0 and stride * _SIZE % _TMA_BYTES == 0 for stride in of_tensor[:dims])
+        for of_tensor, dims in zip(strides, (3, 3, 3, 2, 2), strict=True)
+    ]
+    in_a_row = all(shape[2] * of_table[2] < _MOST_COLUMNS for of_table in strides[3:])
     even = all(stride % 2 == 0 for of_table in strides[3:] for stride in of_table)
-    kind = TABLES_BY_TMA if all(suit[3:]) else TABLES_BY_PAIRS if even else TABLES_BY_ELEMENT
+    kind = TABLES_BY_TMA if in_a_row and all(suit[3:]) else TABLES_BY_PAIRS if even else TABLES_BY_ELEMENT
     fits = max(of_table[1] for of_table in strides[3:]) < _MOST_STRIDE
     return (kind if all(suit[:3]) and fits else None, *strides)
 

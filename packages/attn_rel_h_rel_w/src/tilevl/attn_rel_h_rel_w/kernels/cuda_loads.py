@@ -41,20 +41,19 @@ def loads_of(dtype: str, plan: Plan, unit: int) -> tuple[Any, Any, Any]:
                 leader_scope_threads=WARP,
             )
         if unit == TMA_UNIT:
-            for c in T.unroll(plan.h_chunks):
-                T.tma_copy(
-                    rel_h[b, first : first + queries, n, c * plan.h_width : (c + 1) * plan.h_width],
-                    h_tile[s, c, 0:queries, 0 : plan.h_width],
-                    barrier=q_full[s],
-                    leader_scope_threads=WARP,
-                )
-            for c in T.unroll(plan.parts):
-                T.tma_copy(
-                    rel_w[b, first : first + queries, n, c * columns : c * columns + plan.w_width],
-                    w_tile[s, c, 0:queries, 0 : plan.w_width],
-                    barrier=q_full[s],
-                    leader_scope_threads=WARP,
-                )
+            for table, tile, parts, step, width in (
+                (rel_h, h_tile, plan.h_chunks, plan.h_width, plan.h_width),
+                (rel_w, w_tile, plan.parts, columns, plan.w_width),
+            ):
+                all_heads, of_head = table
+                for c in T.unroll(parts):
+                    start = n * T.Cast("int32", of_head) + c * step  # what follows the head's columns is never used
+                    T.tma_copy(
+                        all_heads[b, first : first + queries, start : start + width],
+                        tile[s, c, 0:queries, 0:width],
+                        barrier=q_full[s],
+                        leader_scope_threads=WARP,
+                    )
         T.barrier_arrive(q_full[s])
 
     @T.macro

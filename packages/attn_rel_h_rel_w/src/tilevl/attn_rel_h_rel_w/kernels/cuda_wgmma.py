@@ -137,7 +137,8 @@ def attend_grid(dtype: str, plan: Plan, unit: int) -> Any:
 
     def table(address: Any, side: int, batch: Any, heads: Any, of_batch: Any, of_token: Any, of_head: Any) -> Any:
         if aligned:
-            return T.buffer((batch, tokens, heads, side), dtype, address, (of_batch, of_token, of_head, 1))
+            columns_of_all_heads = (heads - 1) * of_head + side
+            return T.buffer((batch, tokens, columns_of_all_heads), dtype, address, (of_batch, of_token, 1)), of_head
         return address, of_batch, of_token, of_head
 
     def place_of(place: Any, heads: Any) -> tuple[Any, Any, Any]:
