@@ -9,6 +9,7 @@ import torch
 
 from tilevl.shuffle_image_tokens import shuffle_image_tokens
 from tilevl.testing import Guarded, same_bits
+from tilevl.testing.cuda_early_start import late_copy, need_early_starts
 from tilevl.testing.cuda_suite import ARCHITECTURES, CudaSuite, build_without_gpu
 from tilevl.testing.graphs import capture
 
@@ -92,6 +93,27 @@ def test_capture_serves_fewer_images(longest: int, target: str, device: torch.de
         starts.copy_(spans[:, 0])
         counts.copy_(spans[:, 1])
         assert same_bits(replay(), oracle.shuffle_image_tokens(before.clone(), *spans.unbind(1), longest, 2))
+
+
+@cuda_only
+@pytest.mark.parametrize("count", [48, 1024, 4096, 16384, 40000])
+def test_image_that_the_kernel_ahead_writes_late_is_waited_for(
+    count: int, target: str, device: torch.device, rng: torch.Generator
+) -> None:
+    """TVM launches clusters so that they may start before that kernel has ended."""
+    need_early_starts(device)
+    before = torch.randn(count, 64, generator=rng).bfloat16()
+    embeds = before.to(device)
+    spans = torch.zeros(1, dtype=torch.int64, device=device), torch.tensor([count], device=device)
+    shuffle_image_tokens(embeds, *spans, count, 2)
+    expected = oracle.shuffle_image_tokens(before.clone(), torch.tensor([0]), torch.tensor([count]), count, 2)
+    source = before.view(torch.uint8).to(device)
+    for _ in range(5):
+        embeds.zero_()
+        torch.cuda.synchronize()
+        late_copy(source, embeds.view(torch.uint8))
+        shuffle_image_tokens(embeds, *spans, count, 2)
+        assert same_bits(embeds, expected)
 
 
 @cuda_only

@@ -14,6 +14,7 @@ from torch import Tensor
 from tilevl.core import cuda
 from tilevl.testing.bits import same_bits
 from tilevl.testing.case import Case
+from tilevl.testing.cuda_early_start import late_copy, need_early_starts
 from tilevl.testing.require import required, skip_unless
 
 Args = tuple[Any, ...]
@@ -105,6 +106,25 @@ class CudaSuite:
         assert int(wrong) == 0
 
     @pytest.mark.targets("cuda")
+    def test_kernel_ahead_that_lets_others_start_early_is_waited_for(
+        self, traced_case: Case, target: str, device: torch.device, rng: torch.Generator
+    ) -> None:
+        """Each tensor in turn is what it writes last."""
+        need_early_starts(device)
+        type(self).function(*on_device(traced_case.make(rng), device))
+        args = on_device(traced_case.make(rng), device)
+        expected = self.expected(args)
+        storages = [_bytes_of(arg) for arg in args if isinstance(arg, Tensor)]
+        contents = [storage.clone() for storage in storages]
+        for last in range(len(storages)):
+            for storage in storages:
+                storage.zero_()
+            torch.cuda.synchronize()
+            for k in (*range(last), *range(last + 1, len(storages)), last):
+                late_copy(contents[k], storages[k])
+            assert same_bits(self.outcome(args), expected)
+
+    @pytest.mark.targets("cuda")
     def test_reduce_overhead_is_eager(
         self, traced_case: Case, target: str, device: torch.device, rng: torch.Generator
     ) -> None:
@@ -122,6 +142,10 @@ class CudaSuite:
 def on_device(args: Args, device: torch.device) -> Args:
     """Copies of a call's tensors on a device, with the same strides where they have gaps or are transposed."""
     return tuple(_moved(arg, device) if isinstance(arg, Tensor) else arg for arg in args)
+
+
+def _bytes_of(tensor: Tensor) -> Tensor:
+    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
 
 
 def _moved(tensor: Tensor, device: torch.device) -> Tensor:
