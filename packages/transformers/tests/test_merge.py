@@ -6,6 +6,7 @@ import copy
 
 import pytest
 import torch
+from packaging.version import Version
 from torch import Generator, Tensor, nn
 from torch._dynamo.testing import EagerAndRecordGraphs
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -14,6 +15,8 @@ from tilevl.integrations.transformers import accelerate
 
 from . import models, prompts
 
+# The models check the count of placeholders. A graph of torch 2.11 can't hold that, untouched models' neither; 2.13's can.
+HOLDS_CHECKS = Version(torch.__version__) >= Version("2.13")
 MERGES = ("aten.masked_scatter.default", "tilevl.image_token_index.default", "tilevl.replace_input_embeds.default")
 
 
@@ -128,7 +131,14 @@ def test_training_keeps_masked_scatter(target: str, device: torch.device, rng: G
     torch.testing.assert_close(weight.grad, expected)
 
 
-def test_a_graph_holds_the_merge(target: str, device: torch.device, rng: Generator) -> None:
+@pytest.mark.parametrize("checks", ["checks_off", "checks_on"])
+def test_a_graph_holds_the_merge(
+    checks: str, target: str, device: torch.device, rng: Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if checks == "checks_off":
+        monkeypatch.setenv("TRANSFORMERS_DISABLE_TORCH_CHECK", "1")
+    elif not HOLDS_CHECKS:
+        pytest.skip("this torch can't compile the models' own check; without it the merge is compiled")
     merging = models.got_ocr2(rng).model.to(device, torch.bfloat16).requires_grad_(False)
     embeds = torch.randn(2, 20, 32, generator=rng).to(device, torch.bfloat16)
     features = torch.randn(3, 32, generator=rng).to(device, torch.bfloat16)
