@@ -15,7 +15,8 @@ from tilevl.integrations.transformers import accelerate
 
 from . import models, prompts
 
-# The models check the count of placeholders. A graph of torch 2.11 can't hold that, untouched models' neither; 2.13's can.
+# The models check the count of placeholders. A graph of torch 2.11 can't hold that, untouched models' neither; 2.13's
+# can.
 HOLDS_CHECKS = Version(torch.__version__) >= Version("2.13")
 MERGES = ("aten.masked_scatter.default", "tilevl.image_token_index.default", "tilevl.replace_input_embeds.default")
 
