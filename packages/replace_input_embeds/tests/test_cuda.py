@@ -100,6 +100,37 @@ def test_any_alignment(
 
 
 @cuda_only
+@pytest.mark.parametrize("count", [1, 33, 700])
+@pytest.mark.parametrize("width", [1024, 1288, 4088, 4096, 4104, 9000, 16384, 16392, 20488, 41000])
+def test_rows_of_any_width_move_in_pieces(
+    width: int, count: int, target: str, device: torch.device, rng: torch.Generator
+) -> None:
+    embeds, image = (torch.randn(rows, width, generator=rng).bfloat16() for rows in (count + 20, count))
+    index = torch.randint(-5, count + 20, (count,), generator=rng)
+    guarded = Guarded((embeds, image, index), device, rng)
+    replace_input_embeds(*guarded.args)
+    assert same_bits(guarded.args[0], oracle.replace_input_embeds(embeds, image, index))
+    assert guarded.changed_bytes((0,)) == []
+
+
+@cuda_only
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize("distance", [1, 3, 4, 16, 127, 128, 1024, 1025, 7000])
+def test_last_of_two_equal_indices_wins_at_any_distance(
+    distance: int, dtype: torch.dtype, target: str, device: torch.device, rng: torch.Generator
+) -> None:
+    count = 8192
+    for first in (0, 3, 500, count - 1 - distance):
+        index = torch.randperm(count + 50, generator=rng)[:count].to(dtype)
+        index[first + distance] = index[first]
+        embeds, image = torch.zeros(count + 50, 1024), torch.arange(1.0, count + 1)[:, None].repeat(1, 1024)
+        expected = oracle.replace_input_embeds(embeds, image, index)
+        embeds = embeds.to(device)
+        replace_input_embeds(embeds, image.to(device), index.to(device))
+        assert same_bits(embeds, expected)
+
+
+@cuda_only
 def test_capture_serves_fewer_rows(target: str, device: torch.device, rng: torch.Generator) -> None:
     embeds, image = torch.randn(64, 40, device=device), torch.randn(24, 40, device=device)
     index = torch.arange(24, device=device)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tilevl.core.cache import Kernel
 from tilevl.core.cuda import WIDEST, CudaProgram, IndexView, filled, has_clusters, view, widest_unit
-from tilevl.replace_input_embeds.kernels.cuda_bulk import BLOCKS, NARROWEST, PIECE, stream_rows
+from tilevl.replace_input_embeds.kernels.cuda_bulk import NARROWEST, plan_of, stream_rows
 
 OP = "replace_input_embeds"
 SCANNED = 8192
@@ -46,10 +46,9 @@ def build() -> Kernel:
             claims = table.data_ptr()
             claim(device, claims, index, rows, count, wide)
         if unit == WIDEST and width >= NARROWEST and has_clusters(device):
-            share, extra = divmod(count, min(count, BLOCKS))
             stream(
                 device, into, source, index, claims, rows, tokens, count, width, token_stride, batch_stride,
-                source_stride, wide, share, extra, -(-width // PIECE),
+                source_stride, wide, *plan_of(count, width),
             )  # fmt: skip
             return
         move(
