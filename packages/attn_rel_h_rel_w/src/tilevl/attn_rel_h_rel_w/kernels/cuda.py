@@ -128,17 +128,14 @@ def for_hopper(
 def _strides(shape: torch.Size, *given: tuple[int, ...]) -> tuple[Any, ...]:
     """What the strides of all five tensors allow on Hopper, and those of batch, tokens and heads.
 
-    One batch, token or head has a number that suits as its stride. TMA takes positive multiples of 16 bytes. To it, the
-    heads of a table lie side by side in one row of a token, where it finds them by their column; so theirs can be any.
+    One batch, token or head has a number that suits as its stride. TMA takes positive multiples of 16 bytes, and a box
+    that begins at no such column stops the kernel as an illegal instruction.
     """
     strides = [
         tuple(stride if size > 1 else shape[3] for size, stride in zip(shape[:3], of_tensor[:3], strict=True))
         for of_tensor in given
     ]
-    suit = [
-        all(stride > 0 and stride * _SIZE % _TMA_BYTES == 0 for stride in of_tensor[:dims])
-        for of_tensor, dims in zip(strides, (3, 3, 3, 2, 2), strict=True)
-    ]
+    suit = [all(stride > 0 and stride * _SIZE % _TMA_BYTES == 0 for stride in of_tensor) for of_tensor in strides]
     in_a_row = all(shape[2] * of_table[2] < _MOST_COLUMNS for of_table in strides[3:])
     even = all(stride % 2 == 0 for of_table in strides[3:] for stride in of_table)
     kind = TABLES_BY_TMA if in_a_row and all(suit[3:]) else TABLES_BY_PAIRS if even else TABLES_BY_ELEMENT
