@@ -34,7 +34,8 @@ class CudaProgram:
     Args:
         op: name of the op, for messages.
         trace: makes the ``T.prim_func``, which starts with the parameter ``anchor: T.Tensor((1,), "uint8")``. Called
-            once for each architecture.
+            once for each architecture. One with ``cluster_dims`` begins with ``T.pdl_sync()``: TVM lets clusters start
+            before the kernel ahead has ended, and this waits for its results.
         pass_configs: what TileLang's ``PassContext`` should hold beside the defaults of this module.
 
     Example:
