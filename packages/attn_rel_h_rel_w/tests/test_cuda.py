@@ -51,6 +51,11 @@ def programs_of_the_suite() -> list[Program]:
     few = {"batch": 1, "heads": 1}
     calls += [padded(rng, grid, 16, head_dim=64, **few) for grid in (*BENCHMARKED, MASKED_GRID)]
     calls += [(*tensors(rng, *grid, head_dim=64, dtype=t, padding=(3, 5), **few), *grid) for grid, t in KINDS]
+    calls += [
+        (*tensors(rng, *grid, heads=4, head_dim=d, dtype=t, batch=1), *grid)
+        for grid, d, t in itertools.product(BENCHMARKED, (16, 64), (BF16, FP16))
+        if d == 64 or (t == BF16 and grid in ((14, 14), (40, 40)))
+    ]
     calls += [padded(rng, (14, 14), width, head_dim=d, **few) for width in PADDINGS.values() for d in (64, *HEAD_DIMS)]
     found = {}
     for call in calls:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from tilevl.attn_rel_h_rel_w import contract
 from tilevl.attn_rel_h_rel_w._version import __version__
-from tilevl.core.registration import register
+from tilevl.core.registration import direct, register
 
 OP = register(
     "tilevl.attn_rel_h_rel_w",
@@ -16,6 +16,7 @@ OP = register(
     check_data=contract.check_data,
     specialise=contract.specialise,
 )
+_call = direct(OP)
 
 
 def attn_rel_h_rel_w(
@@ -68,5 +69,5 @@ def attn_rel_h_rel_w(
         >>> attn_rel_h_rel_w(query, query, value, rel_h, rel_w)[0, 0, 0, 0]
         tensor(2.)
     """
-    result: Tensor = OP(query, key, value, rel_h, rel_w, grid_h, grid_w, scale)
+    result: Tensor = _call(query, key, value, rel_h, rel_w, grid_h, grid_w, scale)
     return result

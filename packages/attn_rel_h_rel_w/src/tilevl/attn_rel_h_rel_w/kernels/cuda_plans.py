@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-_MOST_COLUMNS, _MOST_KEYS = 128, 192  # of a tile of keys
-_MANY_TOKENS, _MOST_KEYS_OF_MANY = 3072, 128  # without turns: faster at 64x64, slower at 48x48
+_MOST_COLUMNS, _MOST_KEYS = 128, 160  # of a tile of keys; three stages of 144 keys are faster at 48x48 than two of 192
 _MOST_REGISTERS = 208  # of a thread for scores, weights, results and the columns' bias; the rest needs some 30
 _MOST_SHARED = 227 * 1024  # bytes that a block may have
-_BARRIERS = 1024  # bytes set aside for them
+_REST = 2048  # bytes set aside for barriers and verdicts
 _CHUNK = 248  # most columns of rel_h that TMA brings at once: 256, and no bank conflicts
 _SIZE = 2  # bytes of an element
 
@@ -26,8 +25,8 @@ class Plan:
         columns: of the grid, in a tile of keys; a multiple of 8.
         stages: tiles of keys, and as many of values, in shared memory.
         slots: sets of queries and tables in shared memory, for this turn of a block and its next ones.
-        overlapped: a tile's scores are multiplied while the values of the one before are.
-        turns: two warpgroups multiply by turns, so that one's softmax hides the other's products.
+        overlapped: a tile's scores are multiplied while the values of the one before are, and two warpgroups do so by
+            turns, so that one's softmax hides the other's products.
     """
 
     head_dim: int
@@ -39,7 +38,6 @@ class Plan:
     stages: int
     slots: int
     overlapped: bool = False
-    turns: bool = False
 
     @property
     def pieces(self) -> list[tuple[int, int]]:
@@ -105,16 +103,14 @@ class Plan:
     def shared_bytes(self) -> int:
         """Of shared memory."""
         of_slot = self.queries * (self.head_dim + self.h_chunks * self.h_width + self.parts * self.w_width)
-        return (self.slots * of_slot + 2 * self.stages * self.keys * self.head_dim) * _SIZE + _BARRIERS
+        return (self.slots * of_slot + 2 * self.stages * self.keys * self.head_dim) * _SIZE + _REST
 
 
 def plan_of(head_dim: int, grid_h: int, grid_w: int) -> Plan | None:
     """The plan of a head dim and a grid, None where its tables are too large for shared memory."""
     parts = -(-grid_w // _MOST_COLUMNS)
     columns = _to_multiple(-(-grid_w // parts), 8)
-    many = grid_h * grid_w >= _MANY_TOKENS
-    most_keys = _MOST_KEYS_OF_MANY if many else _MOST_KEYS
-    most_keys = min((_MOST_REGISTERS - (columns + head_dim) // 2) * 4 // 3, most_keys)
+    most_keys = min((_MOST_REGISTERS - (columns + head_dim) // 2) * 4 // 3, _MOST_KEYS)
     rows = max(min(most_keys // columns, grid_h), 1)
     rows = -(-grid_h // -(-grid_h // rows))  # tiles of one size, as far as it goes
     if rows * columns % 16:
@@ -122,7 +118,7 @@ def plan_of(head_dim: int, grid_h: int, grid_w: int) -> Plan | None:
     if columns == 40 and head_dim <= 64:  # three warpgroups of 160 registers hold tiles of 80 keys
         plan = Plan(head_dim, grid_h, grid_w, 3, 2, columns, 3, 1)
     else:
-        plan = Plan(head_dim, grid_h, grid_w, 2, rows, columns, 4, 2, overlapped=True, turns=not many)
+        plan = Plan(head_dim, grid_h, grid_w, 2, rows, columns, 4, 2, overlapped=True)
     for stages, slots in ((4, 2), (3, 2), (2, 2), (2, 1)):
         fitting = replace(plan, stages=min(stages, plan.stages), slots=min(slots, plan.slots))
         if fitting.shared_bytes <= _MOST_SHARED:
