@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tracemalloc
 
 import pytest
@@ -122,6 +123,12 @@ def test_check_data_variable(value: str | None, enabled: bool, monkeypatch: pyte
     if value is not None:
         monkeypatch.setenv(data_checks.ENVIRONMENT_VARIABLE, value)
     assert data_checks.enabled_on_devices("op") is enabled
+
+
+def test_check_data_variable_counts_also_in_another_mapping(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(data_checks.ENVIRONMENT_VARIABLE, raising=False)
+    monkeypatch.setattr(os, "environ", {data_checks.ENVIRONMENT_VARIABLE: "1"})
+    assert data_checks.enabled_on_devices("op")
 
 
 def test_check_data_variable_refuses_other_values(monkeypatch: pytest.MonkeyPatch) -> None:

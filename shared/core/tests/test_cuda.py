@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Callable
 from importlib import util
+from typing import Any
 
 import pytest
 import torch
 
 from tilevl.core import cuda
+from tilevl.core.registration import direct
 from tilevl.testing import skip_unless
 
 OP = "an_op"
+RECORDING_KERNEL = """
+from tilevl.core.plans import PlannedKernel
+
+plans, launches = [], []
+
+def build(dtype):
+    def plan(x, row, times, out):
+        plans.append(times)
+        return lambda *addresses: launches.append(addresses)
+    return PlannedKernel(plan)
+"""
 
 
 @pytest.mark.parametrize(
@@ -102,3 +117,16 @@ def test_another_device_than_the_current_one(gpu: torch.device) -> None:
     cuda.CudaProgram(OP, adding_program)(1, values.data_ptr(), 8, 4)
     assert torch.cuda.current_device() == 0
     assert values.tolist() == [4] * 8
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.enable_grad, torch.inference_mode])
+def test_calls_recur_in_every_mode(gpu: torch.device, make_op: Callable[..., torch._ops.OpOverload], mode: Any) -> None:
+    op = make_op(RECORDING_KERNEL, target="cuda")
+    with mode():
+        for call in (op, direct(op), op, direct(op)):
+            x, row = torch.randn(3, 4, device=gpu), torch.randn(4, device=gpu)
+            out = call(x, row, 2)
+            kernels = sys.modules[f"{op.name().partition('::')[2]}.kernels.cuda"]
+            assert kernels.launches[-1] == (x.data_ptr(), row.data_ptr(), out.data_ptr())
+            assert out.shape == x.shape and out.is_inference() is torch.is_inference_mode_enabled()
+    assert len(kernels.plans) == 2  # the first call's own, and the one that is kept

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tilevl.bmp_to_patches import contract
 from tilevl.bmp_to_patches._version import __version__
-from tilevl.core.registration import register
+from tilevl.core.registration import direct, register
 
 OP = register(
     "tilevl.bmp_to_patches",
@@ -19,6 +19,7 @@ OP = register(
     check_data=contract.check_data,
     specialise=contract.specialise,
 )
+_call = direct(OP)
 
 
 def bmp_to_patches(
@@ -77,7 +78,7 @@ def bmp_to_patches(
         mean = (mean, mean, mean)
     if isinstance(std, int | float):
         std = (std, std, std)
-    result: Tensor = OP(
+    result: Tensor = _call(
         pixels, crops, cu_patches, total_patches, patch_size, mean, std, bytes_per_pixel, window, out_dtype
     )
     return result

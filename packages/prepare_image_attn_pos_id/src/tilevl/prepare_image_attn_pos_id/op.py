@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from tilevl.core.registration import register
+from tilevl.core.registration import direct, register
 from tilevl.prepare_image_attn_pos_id import contract
 from tilevl.prepare_image_attn_pos_id._version import __version__
 
@@ -16,6 +16,7 @@ OP = register(
     check_data=contract.check_data,
     specialise=contract.specialise,
 )
+_call = direct(OP)
 
 
 def prepare_image_attn_pos_id(
@@ -49,5 +50,5 @@ def prepare_image_attn_pos_id(
         >>> prepare_image_attn_pos_id(torch.tensor([[2, 4]]), torch.tensor([0, 8]), 8, window=2).tolist()
         [[0, 0], [0, 1], [1, 0], [1, 1], [0, 2], [0, 3], [1, 2], [1, 3]]
     """
-    positions: Tensor = OP(grid_hw, cu_seqlens_vit, total_seqlens_vit, window)
+    positions: Tensor = _call(grid_hw, cu_seqlens_vit, total_seqlens_vit, window)
     return positions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from tilevl.core.registration import register
+from tilevl.core.registration import direct, register
 from tilevl.replace_input_embeds import contract
 from tilevl.replace_input_embeds._version import __version__
 
@@ -16,6 +16,7 @@ OP = register(
     check_data=contract.check_data,
     specialise=contract.specialise,
 )
+_call = direct(OP)
 
 
 def replace_input_embeds(input_embeds: Tensor, image_embeds: Tensor, token_index: Tensor) -> None:
@@ -44,4 +45,4 @@ def replace_input_embeds(input_embeds: Tensor, image_embeds: Tensor, token_index
         >>> embeds.tolist()
         [[0.0, 0.0], [0.0, 0.0], [1.0, 2.0], [0.0, 0.0]]
     """
-    OP(input_embeds, image_embeds, token_index)
+    _call(input_embeds, image_embeds, token_index)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from tilevl.core.registration import register
+from tilevl.core.registration import direct, register
 from tilevl.shuffle_image_tokens import contract
 from tilevl.shuffle_image_tokens._version import __version__
 
@@ -16,6 +16,7 @@ OP = register(
     check_data=contract.check_data,
     specialise=contract.specialise,
 )
+_call = direct(OP)
 
 
 def shuffle_image_tokens(
@@ -53,4 +54,4 @@ def shuffle_image_tokens(
         >>> embeds.flatten().tolist()
         [0.0, 1.0, 4.0, 2.0, 5.0, 3.0, 6.0, 7.0]
     """
-    OP(input_embeds, image_start, image_tokens, max_image_tokens, groups)
+    _call(input_embeds, image_start, image_tokens, max_image_tokens, groups)

@@ -18,6 +18,8 @@ import torch
 
 WIDEST = 16
 """Bytes of the widest load and store."""
+UNITS = (16, 8, 4, 2, 1)
+"""Bytes of all loads and stores."""
 
 _EVERYWHERE = 2**62  # extent of a view: what is in bounds is the program's business, so no extent is checked
 _PASS_CONFIGS = {"tl.disable_safe_memory_legalize": True}  # guards of views would compare with _EVERYWHERE

@@ -14,6 +14,10 @@ from torch import Tensor
 
 ENVIRONMENT_VARIABLE = "TILEVL_CHECK_DATA"
 
+_environ = os.environ
+_variables = _environ._data  # type: ignore[attr-defined]  # a name that isn't there takes os.environ 0.7 us, this 0.05
+_encoded_name = _environ.encodekey(ENVIRONMENT_VARIABLE)
+
 _SHORT = 512  # up to here a Python list is faster than three passes of torch
 
 
@@ -26,6 +30,8 @@ def enabled_on_devices(op: str) -> bool:
     Raises:
         ValueError: the variable holds anything but ``0``, ``1`` or nothing.
     """
+    if os.environ is _environ and _encoded_name not in _variables:
+        return False
     choice = os.environ.get(ENVIRONMENT_VARIABLE, "")
     if choice not in ("", "0", "1"):
         raise ValueError(f"{op}: {ENVIRONMENT_VARIABLE} must be 0 or 1, got {choice!r}")

@@ -4,12 +4,12 @@ Every op gets a fake, an entry for CPU, CUDA and PrivateUse1 (NPU) tensors, and 
 refuses an input that requires grad or carries a tangent, goes on below ADInplaceOrView and bumps the version of what
 the op wrote. A second one bumps on ADInplaceOrView itself, which inference mode enters without passing Autograd.
 Without them a derivative through the op is silently wrong. This is the only module that uses torch's private names for
-it.
+it; ``recurring`` has those that tell whether a call would go through all of this as one before it did.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -19,7 +19,7 @@ from torch.autograd import forward_ad
 from tilevl.core import data_checks, requirements, schemas, targets
 from tilevl.core.cache import Kernel, KernelCache
 from tilevl.core.devices import require_kernel, require_target
-from tilevl.core.signatures import MOST, signature
+from tilevl.core.recurring import Args, RecurringCalls, unobserved
 
 NAMESPACE = "tilevl"
 
@@ -47,7 +47,18 @@ def _plain(backend: str) -> set[int]:
 # once, which is where redispatching would lead, 2 us later.
 _plain_cpu, _plain_cuda = _plain("CPU"), _plain("CUDA")
 
-Args = tuple[Any, ...]
+
+_direct: dict[torch._ops.OpOverload, Callable[..., Any]] = {}
+
+
+def direct(op: torch._ops.OpOverload) -> Callable[..., Any]:
+    """What a public function calls: a registered op, past torch's dispatcher where a call on CUDA recurs.
+
+    The dispatcher takes 2 to 5 us to hand arguments over to Python. While torch compiles, where a mode, a transform or
+    a profiler would see the call, and for a call that is new in any way, what is returned calls the op itself. It takes
+    all arguments, by position.
+    """
+    return _direct[op]
 
 
 def _overload(name: str) -> torch._ops.OpOverload:
@@ -69,7 +80,7 @@ def register(
     Args:
         package: the package whose ``kernels`` hold the builders, for example ``"tilevl.bmp_to_patches"``. A builder is
             imported when its target is first used: ``build(*key)`` returns ``kernel(*args, out)``, or ``kernel(*args)``
-            for an op that writes in place.
+            for an op that writes in place; a ``tilevl.core.plans.PlannedKernel`` is one as well.
         schema: name, arguments and result, as ``torch.library`` takes them; ``SymInt`` for every int.
         version: version of the distribution; registering another version of an op in one process is an error.
         check: the rules on metadata, called with all arguments by the fake and by every real call. Returns the shape
@@ -96,7 +107,7 @@ def register(
     count, defaults = len(arguments), schemas.defaults(op._schema)
     tensors, written = schemas.tensors(op._schema), schemas.written(op._schema)
     caches: dict[str, KernelCache] = {}
-    passed: dict[Hashable, tuple[tuple[Any, torch.dtype] | None, Kernel]] = {}
+    recurring = RecurringCalls(tensors, written, count)
 
     def filled(args: Args) -> Args:  # the dispatcher drops trailing arguments that equal their default
         return args if len(args) == count else args + defaults[len(args) :]
@@ -142,24 +153,31 @@ def register(
             check_data(*args)
         return launch(target, output, args)
 
-    def run_plain_cuda(args: Args) -> torch.Tensor | None:
+    def run_cuda(args: Args) -> torch.Tensor | None:
         args = filled(args)
-        key = signature(args, bool(written))
-        plan = passed.get(key)
-        if plan is None or data_checks.enabled_on_devices(name):
-            result = run_device("cuda", args)
-            launched = all(args[i].numel() for i in tensors) if result is None else bool(result.numel())
-            if launched and key is not None:
-                if len(passed) >= MOST:
-                    passed.clear()
-                passed[key] = check(*args), caches["cuda"].get(specialise(*args))
-            return result
-        output, kernel = plan
-        if output is None:
-            kernel(*args)
-            return None
-        result = torch.empty(output[0], dtype=output[1], device=args[0].device)
-        kernel(*args, result)
+        found = recurring.find(args, dispatched=True)
+        if found is not None and not data_checks.enabled_on_devices(name):
+            kind, addresses = found
+            return kind.run(args, addresses)
+        result = run_device("cuda", args)
+        if all(args[i].numel() for i in tensors) if result is None else result.numel():
+            recurring.remember(args, result, caches["cuda"].get(specialise(*args)))
+        return result
+
+    def bump_versions(args: Args) -> None:
+        for i in written:
+            if not args[i].is_inference():
+                torch._C._increment_version((args[i],))
+
+    def forward(keyset: torch._C.DispatchKeySet, args: Args) -> Any:
+        left = keyset.raw_repr()
+        if left in _plain_cuda:
+            result = run_cuda(args)
+        elif left in _plain_cpu:
+            result = run_cpu(*args)
+        else:
+            result = op.redispatch(keyset & _below, *args)
+        bump_versions(args)  # afterwards: a call that was refused has written nothing
         return result
 
     def guard(keyset: torch._C.DispatchKeySet, *args: Any) -> Any:
@@ -176,23 +194,24 @@ def register(
                         f"{name}: has no gradient, and {arguments[i].name} carries a tangent of forward-mode AD; "
                         "pass its primal alone"
                     )
-        return bump(keyset, *args)
+        return forward(keyset, args)
 
     def bump(keyset: torch._C.DispatchKeySet, *args: Any) -> Any:
-        left = keyset.raw_repr()
-        if left in _plain_cpu:
-            result = run_cpu(*args)
-        elif left in _plain_cuda:
-            result = run_plain_cuda(args)
-        else:
-            result = op.redispatch(keyset & _below, *args)
-        for i in written:  # afterwards: a call that was refused has written nothing
-            if not args[i].is_inference():
-                torch._C._increment_version((args[i],))
-        return result
+        return forward(keyset, args)
 
+    def call(*args: Any) -> Any:
+        if not torch.compiler.is_compiling() and len(args) == count and unobserved():
+            found = recurring.find(args, dispatched=False)
+            if found is not None and not data_checks.enabled_on_devices(name):
+                kind, addresses = found
+                result = kind.run(args, addresses)
+                bump_versions(args)
+                return result
+        return op(*args)
+
+    _direct[op] = call
     _library.impl(name, run_cpu, "CPU")
-    _library.impl(name, lambda *args: run_device("cuda", args), "CUDA")
+    _library.impl(name, lambda *args: run_cuda(args), "CUDA")
     _library.impl(name, lambda *args: run_device(targets.npu_target(name), args), "PrivateUse1")
     torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=_library)
     _library.impl(name, guard, "Autograd", with_keyset=True)

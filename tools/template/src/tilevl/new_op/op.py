@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from tilevl.core.registration import register
+from tilevl.core.registration import direct, register
 from tilevl.new_op import contract
 from tilevl.new_op._version import __version__
 
@@ -16,6 +16,7 @@ OP = register(
     check_data=contract.check_data,
     specialise=contract.specialise,
 )
+_call = direct(OP)
 
 
 def new_op(rows: Tensor, index: Tensor) -> Tensor:
@@ -39,5 +40,5 @@ def new_op(rows: Tensor, index: Tensor) -> Tensor:
         >>> new_op(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([2, 0])).tolist()
         [[3.0], [1.0]]
     """
-    result: Tensor = OP(rows, index)
+    result: Tensor = _call(rows, index)
     return result

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from tilevl.core.cache import Kernel
 from tilevl.core.cuda import CudaProgram, IndexView, view
+from tilevl.core.plans import Launch, PlannedKernel
 from tilevl.prepare_image_attn_pos_id.contract import MAX_SIDE
 
 _THREADS = 256
@@ -22,13 +23,19 @@ def build() -> Kernel:
     """The kernel; any index dtypes, window, number of images and tokens."""
     program = CudaProgram("prepare_image_attn_pos_id", positions)
 
-    def prepare(grid_hw: Tensor, cu_seqlens_vit: Tensor, total_seqlens_vit: int, window: int, out: Tensor) -> None:
-        program(
-            out.get_device(), grid_hw.data_ptr(), cu_seqlens_vit.data_ptr(), out.data_ptr(), grid_hw.shape[0],
-            total_seqlens_vit, window, grid_hw.element_size() == 8, cu_seqlens_vit.element_size() == 8,
+    def plan(grid_hw: Tensor, cu_seqlens_vit: Tensor, total_seqlens_vit: int, window: int, out: Tensor) -> Launch:
+        device = out.get_device()
+        numbers = (
+            grid_hw.shape[0], total_seqlens_vit, window, int(grid_hw.element_size() == 8),
+            int(cu_seqlens_vit.element_size() == 8),
         )  # fmt: skip
 
-    return prepare
+        def launch(grids: int, sums: int, positions: int) -> None:
+            program(device, grids, sums, positions, *numbers)
+
+        return launch
+
+    return PlannedKernel(plan)
 
 
 def positions() -> Any:

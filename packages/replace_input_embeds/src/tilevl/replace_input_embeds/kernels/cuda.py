@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tilevl.core.cache import Kernel
 from tilevl.core.cuda import WIDEST, CudaProgram, IndexView, filled, has_clusters, view, widest_unit
+from tilevl.core.plans import Launch, PlannedKernel
 from tilevl.replace_input_embeds.kernels.cuda_bulk import NARROWEST, plan_of, stream_rows
 
 OP = "replace_input_embeds"
@@ -30,33 +31,36 @@ def build() -> Kernel:
     """The kernel; any dtype, width, alignment and row stride."""
     stream, move, claim = (CudaProgram(OP, trace) for trace in (stream_rows, move_rows, claim_rows))
 
-    def replace(input_embeds: Tensor, image_embeds: Tensor, token_index: Tensor) -> None:
+    def plan(input_embeds: Tensor, image_embeds: Tensor, token_index: Tensor) -> Launch:
         size, count, device = input_embeds.element_size(), token_index.shape[0], input_embeds.get_device()
         shape, strides = input_embeds.shape, input_embeds.stride()
         tokens, width = shape[-2], shape[-1] * size
         rows = tokens if len(shape) == 2 else tokens * shape[0]
         token_stride, source_stride = strides[-2] * size, image_embeds.stride(0) * size
         batch_stride = 0 if len(shape) == 2 else strides[0] * size
-        into, source, index = input_embeds.data_ptr(), image_embeds.data_ptr(), token_index.data_ptr()
-        unit = widest_unit(into | source | width | token_stride | batch_stride | source_stride)
-        wide = token_index.element_size() == 8
-        claims = 0
-        if count > SCANNED:
-            table = filled(-1, rows, device)
-            claims = table.data_ptr()
-            claim(device, claims, index, rows, count, wide)
-        if unit == WIDEST and width >= NARROWEST and has_clusters(device):
-            stream(
-                device, into, source, index, claims, rows, tokens, count, width, token_stride, batch_stride,
-                source_stride, wide, *plan_of(count, width),
-            )  # fmt: skip
-            return
-        move(
-            device, into, source, index, claims, rows, tokens, count, width // unit, token_stride // unit,
-            batch_stride // unit, source_stride // unit, unit, wide,
-        )  # fmt: skip
+        bits, wide = width | token_stride | batch_stride | source_stride, int(token_index.element_size() == 8)
+        streamed = widest_unit(bits) == WIDEST and width >= NARROWEST and has_clusters(device)
+        layout = (rows, tokens, count, width, token_stride, batch_stride, source_stride, wide)
+        shares = plan_of(count, width)
 
-    return replace
+        def launch(into: int, source: int, index: int) -> None:
+            claims = 0
+            if count > SCANNED:
+                table = filled(-1, rows, device)
+                claims = table.data_ptr()
+                claim(device, claims, index, rows, count, wide)
+            unit = widest_unit(into | source | bits)
+            if streamed and unit == WIDEST:
+                stream(device, into, source, index, claims, *layout, *shares)
+                return
+            move(
+                device, into, source, index, claims, rows, tokens, count, width // unit, token_stride // unit,
+                batch_stride // unit, source_stride // unit, unit, wide,
+            )  # fmt: skip
+
+        return launch
+
+    return PlannedKernel(plan)
 
 
 def move_rows() -> Any:

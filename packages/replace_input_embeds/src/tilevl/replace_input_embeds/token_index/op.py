@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from tilevl.core.registration import register
+from tilevl.core.registration import direct, register
 from tilevl.replace_input_embeds._version import __version__
 from tilevl.replace_input_embeds.token_index import contract
 
@@ -16,6 +16,7 @@ OP = register(
     check_data=contract.check_data,
     specialise=contract.specialise,
 )
+_call = direct(OP)
 
 
 def image_token_index(is_image_token: Tensor, num_image_tokens: int) -> Tensor:
@@ -43,5 +44,5 @@ def image_token_index(is_image_token: Tensor, num_image_tokens: int) -> Tensor:
         >>> image_token_index(torch.tensor([False, True, True, False]), 3).tolist()
         [1, 2, -1]
     """
-    index: Tensor = OP(is_image_token, num_image_tokens)
+    index: Tensor = _call(is_image_token, num_image_tokens)
     return index

@@ -13,7 +13,8 @@ import tilelang.language as T
 from torch import Tensor
 
 from tilevl.core.cache import Kernel
-from tilevl.core.cuda import CudaProgram, IndexView, has_clusters, scratch, view, widest_unit
+from tilevl.core.cuda import UNITS, CudaProgram, IndexView, has_clusters, scratch, view, widest_unit
+from tilevl.core.plans import Launch, PlannedKernel
 
 OP = "shuffle_image_tokens"
 
@@ -35,9 +36,9 @@ def build() -> Kernel:
     }
     copy = CudaProgram(OP, copy_rows)
 
-    def shuffle(
+    def plan(
         input_embeds: Tensor, image_start: Tensor, image_tokens: Tensor, max_image_tokens: int, groups: int
-    ) -> None:
+    ) -> Launch:
         size, images, device = input_embeds.element_size(), image_start.shape[0], input_embeds.get_device()
         shape, strides = input_embeds.shape, input_embeds.stride()
         tokens, width, token_stride = shape[-2], shape[-1] * size, strides[-2] * size
@@ -48,25 +49,35 @@ def build() -> Kernel:
                 tokens = rows
         longest = min(max_image_tokens, rows)
         if longest <= 0:
-            return
-        embeds = input_embeds.data_ptr()
-        unit = widest_unit(embeds | width | token_stride | batch_stride)
-        units, token_stride, batch_stride = width // unit, token_stride // unit, batch_stride // unit
-        spans = (
-            image_start.data_ptr(), image_tokens.data_ptr(), images, longest, groups, image_start.element_size() == 8,
-            image_tokens.element_size() == 8,
-        )  # fmt: skip
-        plan = plan_of(longest, has_clusters(device))
-        if plan is None:
-            second = scratch(rows * width, device)
-            layout = (rows, tokens, units, token_stride, batch_stride, unit)
-            for way_back in (0, 1):
-                copy(device, embeds, second.data_ptr(), *layout, *spans, way_back)
-            return
-        strip = strip_width(_fitting(longest, *plan), units, images * plan[1])
-        programs[plan](device, embeds, rows, tokens, units, token_stride, batch_stride, unit, strip, *spans)
+            return lambda embeds, starts, counts: None
+        bits = width | token_stride | batch_stride
+        layouts = {
+            unit: (rows, tokens, width // unit, token_stride // unit, batch_stride // unit, unit)
+            for unit in UNITS
+            if bits % unit == 0
+        }
+        wide = int(image_start.element_size() == 8), int(image_tokens.element_size() == 8)
+        spans = (images, longest, groups, *wide)
+        shares = plan_of(longest, has_clusters(device))
+        if shares is None:
 
-    return shuffle
+            def launch_by_copy(embeds: int, starts: int, counts: int) -> None:
+                second = scratch(rows * width, device)
+                layout = layouts[widest_unit(embeds | bits)]
+                for way_back in (0, 1):
+                    copy(device, embeds, second.data_ptr(), *layout, starts, counts, *spans, way_back)
+
+            return launch_by_copy
+        program, fitting = programs[shares], _fitting(longest, *shares)
+        strips = {unit: strip_width(fitting, width // unit, images * shares[1]) for unit in layouts}
+
+        def launch(embeds: int, starts: int, counts: int) -> None:
+            unit = widest_unit(embeds | bits)
+            program(device, embeds, *layouts[unit], strips[unit], starts, counts, *spans)
+
+        return launch
+
+    return PlannedKernel(plan)
 
 
 def plan_of(longest: int, clusters: bool) -> tuple[int, int] | None:

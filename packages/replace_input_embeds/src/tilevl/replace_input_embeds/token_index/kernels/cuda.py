@@ -9,6 +9,7 @@ from torch import Tensor
 
 from tilevl.core.cache import Kernel
 from tilevl.core.cuda import WIDEST, CudaProgram, view
+from tilevl.core.plans import Launch, PlannedKernel
 
 _THREADS = 1024
 _WARPS = _THREADS // 32
@@ -20,17 +21,18 @@ def build() -> Kernel:
     """The kernel; any strides, alignment and length."""
     program = CudaProgram("image_token_index", find_marked)
 
-    def find(is_image_token: Tensor, num_image_tokens: int, out: Tensor) -> None:
-        marks, total = is_image_token.data_ptr(), is_image_token.numel()
+    def plan(is_image_token: Tensor, num_image_tokens: int, out: Tensor) -> Launch:
+        device, total, contiguous = out.get_device(), is_image_token.numel(), is_image_token.is_contiguous()
         tokens, token_stride = is_image_token.shape[-1], is_image_token.stride(-1)
         batch_stride = is_image_token.stride(0) if is_image_token.dim() == 2 else 0
-        dense = is_image_token.is_contiguous() and marks % WIDEST == 0
-        program(
-            out.get_device(), marks, out.data_ptr(), max(1, -(-total // _BLOCK)), total, tokens, token_stride,
-            batch_stride, num_image_tokens, dense,
-        )  # fmt: skip
+        numbers = max(1, -(-total // _BLOCK)), total, tokens, token_stride, batch_stride, num_image_tokens
 
-    return find
+        def launch(marks: int, index: int) -> None:
+            program(device, marks, index, *numbers, int(contiguous and marks % WIDEST == 0))
+
+        return launch
+
+    return PlannedKernel(plan)
 
 
 def find_marked() -> Any:

@@ -1,0 +1,100 @@
+"""Where the host's time goes in a small eager CUDA call that recurs, layer by layer, beside torch's own launches.
+
+The layers are timed one by one, so they leave out what calling them from one another costs.
+``python shared/core/benchmarks/cuda_call_layers.py --out shared/core/benchmarks/results``
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import torch
+
+from tilevl.core import data_checks, schemas
+from tilevl.core.recurring import RecurringCalls
+from tilevl.testing.benchmark import Row, options, report
+from tilevl.testing.cuda_benchmark import HOST_BAR, Call, empty_kernel, on_host
+
+CLIP_MEAN, CLIP_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
+
+_library = torch.library.Library("tilevl_bench", "FRAGMENT")
+
+
+def small_calls() -> dict[str, tuple[Any, ...]]:
+    """Arguments of one small call of each op that moves data, by the package that holds it."""
+    embeds = torch.randn(1024, 1280, device="cuda").bfloat16()
+    index = torch.arange(272, device="cuda")
+    grids = torch.full((8, 2), 16, device="cuda")
+    return {
+        "tilevl.replace_input_embeds": (embeds, embeds[:272].clone(), index),
+        "tilevl.shuffle_image_tokens": (embeds, index[:4] * 256, torch.full((4,), 256, device="cuda"), 256),
+        "tilevl.prepare_image_attn_pos_id": (grids, torch.arange(9, device="cuda") * 256, 2048, 2),
+        "tilevl.bmp_to_patches": (
+            torch.randint(0, 256, (3 * 1024 * 1024,), dtype=torch.uint8, device="cuda"),
+            torch.tensor([[0, 3072, 1024, 1024]], device="cuda"),
+            torch.tensor([0, 4096], device="cuda"),
+            4096,
+            16,
+            CLIP_MEAN,
+            CLIP_STD,
+        ),
+    }
+
+
+def dispatcher(package: str, args: tuple[Any, ...], result: torch.Tensor | None) -> Call:
+    """The same schema with nothing behind it: torch hands the arguments over to Python and the result back."""
+    schema = str(import_module(f"{package}.op").OP._schema).partition("::")[2]
+    _library.define(schema)
+    name = schema.partition("(")[0]
+    _library.impl(name, lambda keyset, *given: result, "Autograd", with_keyset=True)
+    empty: torch._ops.OpOverload = getattr(torch.ops.tilevl_bench, name).default
+    return lambda: empty(*args)
+
+
+def layers(package: str, args: tuple[Any, ...]) -> dict[str, Call]:
+    """A call as a user makes it, and what it consists of."""
+    name = package.rpartition(".")[2]
+    function = getattr(import_module(package), name)
+    contract, overload = import_module(f"{package}.contract"), import_module(f"{package}.op").OP
+    schema = overload._schema
+    result = function(*args)
+    full = (*args, *schemas.defaults(schema)[len(args) :])
+    calls = RecurringCalls(schemas.tensors(schema), schemas.written(schema), len(full))
+    calls.remember(full, result, import_module(f"{package}.kernels.cuda").build(*contract.specialise(*full)))
+    found = calls.find(full)
+    assert found is not None
+    (known, addresses), launch = found, found[0].launch
+    assert launch is not None
+    at = addresses if result is None else [*addresses, result.data_ptr()]
+    return {
+        "call": lambda: function(*args),
+        "torch's dispatcher": dispatcher(package, args, result),
+        "finding what recurs": lambda: calls.find(full),
+        "a look at TILEVL_CHECK_DATA": lambda: data_checks.enabled_on_devices(name),
+        "result and launch": lambda: known.run(full, addresses),
+        "launch": lambda: launch(*at),
+    }
+
+
+def main() -> None:
+    """Prints the table, and writes it where ``--out`` says."""
+    given = options(__doc__, "cuda", rounds=31)
+    torch.manual_seed(0)
+    calls: dict[tuple[str, str], Call] = {("torch", "an empty kernel"): empty_kernel}
+    for package, args in small_calls().items():
+        name = package.rpartition(".")[2]
+        calls |= {(name, layer): call for layer, call in layers(package, args).items()}
+    embeds, rows, index = small_calls()["tilevl.replace_input_embeds"]
+    calls["torch", "index_copy_"] = lambda: embeds.index_copy_(0, index, rows)
+    times = on_host({"\n".join(key): call for key, call in calls.items()}, rounds=given.rounds)
+    rows = []
+    for shape, layer in calls:
+        microseconds = times[f"{shape}\n{layer}"]
+        verdict = f"bar {HOST_BAR:g}: {'held' if microseconds <= HOST_BAR else 'missed'}" if layer == "call" else ""
+        rows.append(Row(shape, layer, microseconds, verdict))
+    report("cuda_call_layers", rows, given.out, "median on the host")
+
+
+if __name__ == "__main__":
+    main()
