@@ -236,6 +236,16 @@ def test_modes_see_calls_that_recur(recurring: Recurring) -> None:
     assert torch.equal(call(*args), args[0])
 
 
+def test_a_subclass_of_tensors_sees_calls_that_recur(recurring: Recurring) -> None:
+    class Named(torch.Tensor):
+        pass
+
+    call, _, (x, row, times) = recurring
+    for given, kind in (((x.as_subclass(Named), row), Named), ((x, row.as_subclass(Named)), Named), ((x, row), Tensor)):
+        for _ in range(3):
+            assert type(call(*given, times)) is kind
+
+
 def test_fake_tensors_stay_fake(recurring: Recurring) -> None:
     call, _, (x, row, times) = recurring
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:

@@ -41,8 +41,8 @@ class Kind(NamedTuple):
     """A kind of call: what all calls with the same metadata and numbers have in common.
 
     Attributes:
-        alike: whether tensors have the metadata of this kind, none requires grad, and the dispatcher would treat them
-            the same on this thread. One call into torch, which takes a fifth of the time of a key.
+        alike: whether tensors have the metadata of this kind, none requires grad or is of a subclass, and the
+            dispatcher would treat them the same on this thread. One call into torch, in a fifth of a key's time.
         numbers: the other arguments.
         types: those of the numbers; 2.0 equals 2, but may not stand for it.
         result: shape, strides, dtype and device of the result; None for an op that writes in place.
@@ -160,8 +160,9 @@ class RecurringCalls:
 
 
 def _alike(tensors: Args) -> Callable[..., bool]:
-    if any(tensor.requires_grad for tensor in tensors):  # allowed only where grad mode is off
-        return lambda *others: False
+    for tensor in tensors:  # grad mode may be on again next time, and a subclass may have a __torch_function__
+        if tensor.requires_grad or type(tensor) not in (Tensor, torch.nn.Parameter):
+            return lambda *others: False
     check: Callable[..., bool] = TensorGuards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
     return check
 
