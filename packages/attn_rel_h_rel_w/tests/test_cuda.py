@@ -24,10 +24,11 @@ from .test_standard import compare
 KERNELS = "tilevl.attn_rel_h_rel_w.kernels"
 GRIDS = [(64, 64), (48, 48), (40, 40), (14, 14), (7, 41), (1, 160), (3, 300), (37, 29), (2, 67), (19, 13)]
 HEAD_DIMS = [48, 80, 128]
-PADDINGS = {"tables_of_tma": 16, "tables_of_pairs": 14, "tables_of_odd_width": 17}  # widths are made a multiple of it
+PADDINGS = {"aligned_tables": 16, "tables_of_even_width": 14, "tables_of_odd_width": 17}  # widths are a multiple of it
 KINDS = [(grid, BF16) for grid in GRIDS] + [(grid, FP16) for grid in ((64, 64), (14, 14), (7, 41))]
 BENCHMARKED = [(64, 64), (48, 48), (40, 40), (14, 14)]
 MASKED_GRID = (22, 26)  # its last tile of keys goes beyond both sides
+IN_FOURS = [MASKED_GRID, (26, 38), (4, 300), (300, 2)]  # three warpgroups, columns in parts, rows in parts
 ALWAYS = 2  # programs of Hopper that are built wherever there is a compiler; the rest take minutes
 cuda_only = pytest.mark.targets("cuda")
 
@@ -43,6 +44,15 @@ def padded(rng: Generator, grid: tuple[int, int], width: int, **rest: Any) -> tu
     return *tensors(rng, *grid, padding=(-grid[0] % width, -grid[1] % width), **rest), *grid
 
 
+def kind_of(*tensors: Tensor) -> str:
+    """The kind of program that runs for query, key, value, rel_h and rel_w on Hopper."""
+    kernels = import_module(f"{KERNELS}.cuda")
+    addresses = [tensor.data_ptr() for tensor in tensors]
+    choose = kernels.for_hopper(*tensors)
+    chosen = choose(*addresses) if choose is not None else None
+    return (chosen or kernels.for_any(*tensors)(*addresses))[0]
+
+
 def programs_of_the_suite() -> list[Program]:
     """Kind, dtype, head dim, rows and columns of what Hopper runs in these tests and in the benchmark."""
     kernels = import_module(f"{KERNELS}.cuda")
@@ -50,6 +60,7 @@ def programs_of_the_suite() -> list[Program]:
     calls = [case.make(rng) for case in CASES if not case.targets or "cuda" in case.targets]
     few = {"batch": 1, "heads": 1}
     calls += [padded(rng, grid, 16, head_dim=64, **few) for grid in (*BENCHMARKED, MASKED_GRID)]
+    calls += [padded(rng, grid, 2, head_dim=64, **few) for grid in IN_FOURS]
     calls += [(*tensors(rng, *grid, head_dim=64, dtype=t, padding=(3, 5), **few), *grid) for grid, t in KINDS]
     calls += [
         (*tensors(rng, *grid, heads=4, head_dim=d, dtype=t, batch=1), *grid)
@@ -64,9 +75,10 @@ def programs_of_the_suite() -> list[Program]:
         if all(tensor.numel() for tensor in args[:5]):
             tables = args[3:5] if columns > 1 else (args[4], args[3])
             rows, columns = (rows, columns) if columns > 1 else (columns, rows)
-            kind, _ = kernels.for_hopper(*args[:3], *tables, rows | columns)
-            if kind is None or kernels.plan_of(head_dim, rows, columns) is None:
-                kind, _ = kernels.for_any(*args[:5])
+            if kernels.plan_of(head_dim, rows, columns) is not None:
+                kind = kind_of(*args[:3], *tables)
+            else:
+                kind, _ = kernels.for_any(*args[:5])(*(tensor.data_ptr() for tensor in args[:5]))
             found[kind, str(dtype).removeprefix("torch."), head_dim, rows, columns] = None
     return list(found)
 
@@ -77,7 +89,7 @@ def test_every_program_of_the_suite_builds_without_a_gpu() -> None:
         build_without_gpu(None, "sm_90a")
     kernels = import_module(f"{KERNELS}.cuda")
     programs = programs_of_the_suite()
-    assert {kind for kind, *_ in programs} >= {*kernels.HOPPER_UNITS}
+    assert {kind for kind, *_ in programs} >= {*kernels.TOGETHER}
     for program in programs if "cuda_compiler" in required() else programs[:ALWAYS]:
         build_without_gpu(kernels.trace(*program), "sm_90a", kernels.PASS_CONFIGS)
 
@@ -112,7 +124,7 @@ def test_every_plan_covers_the_grid_and_fits(head_dim: int) -> None:
 def test_grids_of_every_plan(
     grid: tuple[int, int], dtype: torch.dtype, target: str, device: torch.device, rng: Generator
 ) -> None:
-    args = (*tensors(rng, *grid, batch=2, heads=2, head_dim=64, dtype=dtype, padding=(3, 5)), *grid)
+    args = (*tensors(rng, *grid, batch=2, heads=3, head_dim=64, dtype=dtype, padding=(3, 5)), *grid)
     compare(attn_rel_h_rel_w(*on(device, args)), oracle.attn_rel_h_rel_w(*args))
 
 

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc,valid-type,no-untyped-def,untyped-decorator"
-"""What the loading warps of the Hopper program do: tiles by TMA, tables by TMA, in pairs or element by element."""
+"""What the loading warps of the Hopper program do: tiles by TMA, tables by TMA or element by element."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import tilelang.language as T
 from tilevl.attn_rel_h_rel_w.kernels.cuda_plans import Plan
 
 WARP = 32
-TMA_UNIT = 8  # elements, as many as addresses and strides of TMA are multiples of
+TMA_UNIT = 8  # elements that addresses and strides of TMA, and the column at which a box begins, are multiples of
 BY_HAND = 3 * WARP  # threads that load tables which TMA can't
 _IN_FLIGHT = 8  # loads that such a thread waits for at once
 
@@ -18,13 +18,19 @@ def near(address: Any, offset: Any, dtype: str) -> Any:
     return T.make_tensor(T.reinterpret(address + offset * 2, "handle"), (2**31 - 1,), dtype)
 
 
-def loads_of(dtype: str, plan: Plan, unit: int) -> tuple[Any, Any, Any]:
+def begin_of(table: Any, head: Any, token: Any) -> Any:
+    """The column at which a head begins in a row of one token or of some, for the one of that number."""
+    _, of_token, of_head, past = table
+    return past + head * T.Cast("int32", of_head) + token * T.Cast("int32", of_token)
+
+
+def loads_of(dtype: str, plan: Plan, together: int) -> tuple[Any, Any, Any]:
     """What loads queries with tables that TMA can take, tables that it can't, and a tile of keys or values.
 
     Args:
         dtype: ``bfloat16`` or ``float16``.
         plan: how the grid is cut.
-        unit: elements of a table that come at once: 8 by TMA; 2, which no thread waits for; or 1.
+        together: tokens that are one row of a table to TMA; 0 where it takes no tables.
     """
     rows, columns, down, queries = plan.rows, plan.columns, plan.down, plan.queries
     stages, slots, pieces = plan.stages, plan.slots, plan.pieces
@@ -40,20 +46,22 @@ def loads_of(dtype: str, plan: Plan, unit: int) -> tuple[Any, Any, Any]:
                 barrier=q_full[s],
                 leader_scope_threads=WARP,
             )
-        if unit == TMA_UNIT:
+        if together:
             for table, tile, parts, step, width in (
-                (rel_h, h_tile, plan.h_chunks, plan.h_width, plan.h_width),
+                (rel_h, h_tile, plan.h_chunks, plan.h_columns, plan.h_width),
                 (rel_w, w_tile, plan.parts, columns, plan.w_width),
             ):
-                all_heads, of_head = table
+                in_rows = table[0]
+                row, rows_of_turn = first // together, queries // together
                 for c in T.unroll(parts):
-                    start = n * T.Cast("int32", of_head) + c * step  # what follows the head's columns is never used
-                    T.tma_copy(
-                        all_heads[b, first : first + queries, start : start + width],
-                        tile[s, c, 0:queries, 0:width],
-                        barrier=q_full[s],
-                        leader_scope_threads=WARP,
-                    )
+                    for t in T.unroll(together):
+                        begin = begin_of(table, n, t) // TMA_UNIT * TMA_UNIT + c * step
+                        T.tma_copy(
+                            in_rows[b, row : row + rows_of_turn, begin : begin + width],
+                            tile[s, c, t, 0:rows_of_turn, 0:width],
+                            barrier=q_full[s],
+                            leader_scope_threads=WARP,
+                        )
         T.barrier_arrive(q_full[s])
 
     @T.macro
@@ -67,22 +75,7 @@ def loads_of(dtype: str, plan: Plan, unit: int) -> tuple[Any, Any, Any]:
             for u in T.unroll(_IN_FLIGHT):
                 at = (turn * _IN_FLIGHT + u) * BY_HAND + thread
                 if at < queries * side:
-                    into[s, at % side // chunk, at // side, at % side % chunk] = held[u]
-
-    @T.macro
-    def load_pairs(source, of_token, first, side, chunk, into, s, thread):
-        for turn in T.unroll(
-            T.ceildiv(queries * side // 2, BY_HAND), annotations={"pragma_unroll_factor": 1}
-        ):  # registers are few
-            at = (turn * BY_HAND + thread) * 2
-            if at < queries * side:
-                if first + at // side < plan.tokens:
-                    T.call_extern(
-                        "handle",
-                        "tl::cp_async_gs<4>",
-                        T.address_of(into[s, at % side // chunk, at // side, at % side % chunk]),
-                        T.address_of(source[at // side * of_token + at % side]),
-                    )
+                    into[s, at % side // chunk, 0, at // side, at % side % chunk] = held[u]
 
     @T.macro
     def load_tables(turn, rel_h, rel_w, h_tile, w_tile, q_full, q_empty, b, n, first, thread):
@@ -91,20 +84,13 @@ def loads_of(dtype: str, plan: Plan, unit: int) -> tuple[Any, Any, Any]:
         held = T.alloc_local((_IN_FLIGHT,), dtype)
         T.mbarrier_wait_parity(q_empty[s], (turn // slots + 1) % 2)
         for table, side, chunk, into in (
-            (rel_h, plan.grid_h, plan.h_width, h_tile),
+            (rel_h, plan.grid_h, plan.h_columns, h_tile),
             (rel_w, plan.grid_w, columns, w_tile),
         ):
-            address, of_batch, of_token, of_head = table
+            address, of_batch, of_token, of_head, _ = table
             source = near(address, b * of_batch + T.int64(first) * of_token + n * of_head, dtype)
-            if unit == 2:
-                load_pairs(source, T.Cast("int32", of_token), first, side, chunk, into, s, thread)
-            else:
-                load_table(source, T.Cast("int32", of_token), first, side, chunk, into, s, held, thread)
-        if unit == 2:
-            T.ptx_commit_group()
-            T.cp_async_barrier_noinc(q_full[s])  # arrives when all of this thread's are there
-        else:
-            T.barrier_arrive(q_full[s])
+            load_table(source, T.Cast("int32", of_token), first, side, chunk, into, s, held, thread)
+        T.barrier_arrive(q_full[s])
 
     @T.macro
     def load_tile(g, j, source, tiles, full, b, n):

@@ -8,7 +8,8 @@ _MOST_COLUMNS, _MOST_KEYS = 128, 160  # of a tile of keys; three stages of 144 k
 _MOST_REGISTERS = 208  # of a thread for scores, weights, results and the columns' bias; the rest needs some 30
 _MOST_SHARED = 227 * 1024  # bytes that a block may have
 _REST = 2048  # bytes set aside for barriers and verdicts
-_CHUNK = 248  # most columns of rel_h that TMA brings at once: 256, and no bank conflicts
+_CHUNK = 240  # most columns of rel_h that are used of a part; TMA brings 256 at once
+_UNIT = 8  # elements at a multiple of which TMA begins, so that columns begin up to 7 later in shared memory
 _SIZE = 2  # bytes of an element
 
 
@@ -90,14 +91,19 @@ class Plan:
         return -(-self.down * self.rows // _CHUNK)
 
     @property
+    def h_columns(self) -> int:
+        """Columns of such a part that are used, a multiple of 8."""
+        return _to_multiple(-(-self.down * self.rows // self.h_chunks), _UNIT)
+
+    @property
     def h_width(self) -> int:
         """Columns of such a part."""
-        return _without_conflicts(-(-self.down * self.rows // self.h_chunks))
+        return _without_conflicts(self.h_columns + _UNIT - 1)
 
     @property
     def w_width(self) -> int:
-        """Columns of a part of rel_w in shared memory; there are ``parts``."""
-        return _without_conflicts(self.columns)
+        """Columns of a part of rel_w in shared memory, of which ``columns`` are used; there are ``parts``."""
+        return _without_conflicts(self.columns + _UNIT - 1)
 
     @property
     def shared_bytes(self) -> int:

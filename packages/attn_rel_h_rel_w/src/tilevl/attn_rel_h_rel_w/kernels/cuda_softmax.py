@@ -16,7 +16,7 @@ from tilevl.attn_rel_h_rel_w.kernels.cuda_plans import Plan
 from tilevl.attn_rel_h_rel_w.kernels.cuda_tables import LOG2E
 
 _LEAST, _MOST = 0.5, 2.0**60  # of a row's weights in sum; the first tile's largest is about 1
-_LARGEST = 3.4e38  # of a result before it is divided by that sum: what is larger has overflowed
+_LARGEST = 3.4e38  # finite; of a result before it is divided by that sum, what is larger has overflowed
 
 
 def in_layout_of_scores(queries: int, width: int) -> Any:
@@ -28,6 +28,13 @@ def in_layout_of_scores(queries: int, width: int) -> Any:
             c // 8 * 4 + i // 8 % 2 * 2 + c % 2,
         ),
     )
+
+
+def held(table: Any, s: Any, part: Any, query: Any, column: Any) -> Any:
+    """An element of a table in shared memory, which comes with what tells the column of a token's first one."""
+    tile, begin = table
+    together = tile.shape[2]
+    return tile[s, part, query % together, query // together, begin(query % together) + column]
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ def softmax_of(plan: Plan) -> Softmax:
     @T.macro
     def take_columns(part, s, w_tile, w_bias):
         for i, c in T.Parallel(queries, columns):
-            w_bias[i, c] = T.Cast("float32", w_tile[s, part, i, c])
+            w_bias[i, c] = T.Cast("float32", held(w_tile, s, part, i, c))
         if plan.parts * columns != plan.grid_w:
             for i, c in T.Parallel(queries, columns):
                 w_bias[i, c] = T.if_then_else(part * columns + c < plan.grid_w, w_bias[i, c], -infinity)
@@ -68,7 +75,7 @@ def softmax_of(plan: Plan) -> Softmax:
         w_bias, h_bias = state[:2]
         for r, i in T.Parallel(rows, queries):
             row = j % plan.down * rows + r
-            h_bias[r, i] = T.Cast("float32", h_tile[s, row // plan.h_width, i, row % plan.h_width])
+            h_bias[r, i] = T.Cast("float32", held(h_tile, s, row // plan.h_columns, i, row % plan.h_columns))
         if plan.down * rows != plan.grid_h:
             for r, i in T.Parallel(rows, queries):
                 h_bias[r, i] = T.if_then_else(j % plan.down * rows + r < plan.grid_h, h_bias[r, i], -infinity)
@@ -89,17 +96,25 @@ def softmax_of(plan: Plan) -> Softmax:
         T.reduce_max(tops, base, dim=1, clear=True)
 
     @T.macro
-    def to_weights(scores, state):
+    def to_weights(exact, scores, state):
         """Needs ``add_bias``, and a reference in ``base``.
 
-        A difference to the reference may become -inf when it is multiplied by log2(e), which changes no weight; a bias
-        multiplied alone could.
+        The fast way takes one instruction less for a score. There a product with log2(e) may overflow: to infinite
+        weights, which the verdict sees, or to -inf for a row whose scores are as large, so that -inf is made finite.
+        Exactly, the difference to the maximum comes first. It may become -inf, which changes no weight.
         """
         _, h_bias, _, base, _, _, sums = state
         for r, i in T.Parallel(rows, queries):
-            h_bias[r, i] = (h_bias[r, i] - base[i]) * LOG2E
-        for i, r, c in T.Parallel(queries, rows, columns):
-            scores[i, r * columns + c] = T.exp2(scores[i, r * columns + c] * LOG2E + h_bias[r, i])
+            h_bias[r, i] = h_bias[r, i] - base[i]
+        if exact:
+            for i, r, c in T.Parallel(queries, rows, columns):
+                scores[i, r * columns + c] = T.exp2((scores[i, r * columns + c] + h_bias[r, i]) * LOG2E)
+        else:
+            for r, i in T.Parallel(rows, queries):
+                h_bias[r, i] = h_bias[r, i] * LOG2E
+                h_bias[r, i] = T.if_then_else(h_bias[r, i] < -_LARGEST, T.float32(-_LARGEST), h_bias[r, i])
+            for i, r, c in T.Parallel(queries, rows, columns):
+                scores[i, r * columns + c] = T.exp2(scores[i, r * columns + c] * LOG2E + h_bias[r, i])
         for g in T.unroll(keys // 8):
             for i, c in T.Parallel(queries, 8):
                 sums[i, c] += scores[i, g * 8 + c]
@@ -111,7 +126,7 @@ def softmax_of(plan: Plan) -> Softmax:
         find_tops(scores, state)
         for i in T.Parallel(queries):
             base[i] = T.if_then_else(base[i] == -infinity, T.float32(0), base[i])
-        to_weights(scores, state)
+        to_weights(False, scores, state)
 
     @T.macro
     def raise_reference(j, s, h_tile, scores, results, state, scale):
@@ -129,12 +144,12 @@ def softmax_of(plan: Plan) -> Softmax:
         for result, (_, width) in zip(results, plan.pieces):
             for i, d in T.Parallel(queries, width):
                 result[i, d] = result[i, d] * factor[i]
-        to_weights(scores, state)
+        to_weights(True, scores, state)
 
     @T.macro
     def weigh(j, s, h_tile, scores, state, scale):
         add_bias(j, s, h_tile, scores, state, scale)
-        to_weights(scores, state)
+        to_weights(False, scores, state)
 
     @T.macro
     def judge(results, total, spoiled, worst, verdict, rows_left):

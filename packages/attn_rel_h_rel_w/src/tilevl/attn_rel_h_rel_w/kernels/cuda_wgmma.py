@@ -13,7 +13,7 @@ from typing import Any
 
 import tilelang.language as T
 
-from tilevl.attn_rel_h_rel_w.kernels.cuda_loads import BY_HAND, TMA_UNIT, WARP, loads_of, near
+from tilevl.attn_rel_h_rel_w.kernels.cuda_loads import BY_HAND, TMA_UNIT, WARP, begin_of, loads_of, near
 from tilevl.attn_rel_h_rel_w.kernels.cuda_loops import WARPGROUP, loops_of, release
 from tilevl.attn_rel_h_rel_w.kernels.cuda_plans import Plan
 from tilevl.attn_rel_h_rel_w.kernels.cuda_softmax import in_layout_of_scores, softmax_of
@@ -23,23 +23,23 @@ _REGISTERS = {2: 240, 3: 160}  # of a thread, by warpgroups that multiply
 _LOADER_REGISTERS = 24
 
 
-def attend_grid(dtype: str, plan: Plan, unit: int) -> Any:
+def attend_grid(dtype: str, plan: Plan, together: int) -> Any:
     """The program.
 
     Args:
         dtype: ``bfloat16`` or ``float16``.
         plan: how the grid is cut.
-        unit: elements of a table that come at once: 8 by TMA, 2 or 1 by the loading warps.
+        together: tokens that are one row of a table to TMA: 1 where all heads begin at multiples of 16 bytes, 4 for
+            heads at any column; 0 where the loading warps bring tables element by element.
     """
     queries, keys, tiles, columns = plan.queries, plan.keys, plan.tiles, plan.columns
     stages, slots, pieces = plan.stages, plan.slots, plan.pieces
     tokens, grid_h, grid_w, head_dim = plan.tokens, plan.grid_h, plan.grid_w, plan.head_dim
     workers = WARPGROUP * plan.warpgroups
-    aligned = unit == TMA_UNIT
-    load_turn, load_tables, load_tile = loads_of(dtype, plan, unit)
+    load_turn, load_tables, load_tile = loads_of(dtype, plan, together)
     softmax = softmax_of(plan)
     fast, exact = loops_of(plan, softmax)
-    take_turns = turns_of(plan, workers + WARP if aligned else workers + WARP + BY_HAND)
+    take_turns = turns_of(plan, workers + WARP if together else workers + WARP + BY_HAND)
 
     @T.macro
     def load(before, again, verdict, place, query, key, value, tables, in_shared, of_turn, of_tiles, thread):
@@ -76,21 +76,26 @@ def attend_grid(dtype: str, plan: Plan, unit: int) -> Any:
         before, again, verdict, place, in_memory, in_shared, of_turn, of_tiles, registers, checked, thread, scale
     ):
         b, n, first = place
-        out, heads = in_memory
+        out, heads, tables = in_memory
+        h_table, w_table = (
+            (tile, lambda t, table=table: begin_of(table, n, t) % TMA_UNIT if together > 1 else 0)
+            for tile, table in zip(in_shared[3:], tables)
+        )
+        to_multiply = *in_shared[:3], h_table, w_table
         q_full, q_empty = of_turn
         _, _, results, (w_bias, _, _, _, top, _, sums) = registers
         total, spoiled, worst = checked
         s = before % slots
         T.mbarrier_wait_parity(q_full[s], before // slots % 2)
-        softmax.take_columns(0, s, in_shared[4], w_bias)
+        softmax.take_columns(0, s, w_table, w_bias)
         T.fill(top, -T.infinity("float32"))
         T.fill(sums, 0)
         for result in results:
             T.fill(result, 0)
         if again:
-            exact(before * tiles, s, in_shared, of_tiles, registers, thread, scale)
+            exact(before * tiles, s, to_multiply, of_tiles, registers, thread, scale)
         else:
-            fast(before * tiles, s, in_shared, of_tiles, registers, thread, scale)
+            fast(before * tiles, s, to_multiply, of_tiles, registers, thread, scale)
         release(q_empty, s, thread)
         T.reduce_sum(sums, total, dim=1)
         if not again:
@@ -98,11 +103,13 @@ def attend_grid(dtype: str, plan: Plan, unit: int) -> Any:
         o = near(out, ((T.int64(b) * tokens + first) * heads + n) * head_dim, dtype)
         store(o, heads * head_dim, first, results, total)
 
-    def table(address: Any, side: int, batch: Any, heads: Any, of_batch: Any, of_token: Any, of_head: Any) -> Any:
-        if aligned:
-            columns_of_all_heads = (heads - 1) * of_head + side
-            return T.buffer((batch, tokens, columns_of_all_heads), dtype, address, (of_batch, of_token, 1)), of_head
-        return address, of_batch, of_token, of_head
+    def table(
+        address: Any, side: int, batch: Any, heads: Any, of_batch: Any, of_token: Any, of_head: Any, past: Any
+    ) -> Any:
+        if together:
+            shape = batch, tokens // together, past + (heads - 1) * of_head + (together - 1) * of_token + side
+            return T.buffer(shape, dtype, address, (of_batch, of_token * together, 1)), of_token, of_head, past
+        return address, of_batch, of_token, of_head, past
 
     def in_rows(address: Any, batch: Any, heads: Any, of_batch: Any, of_token: Any, of_head: Any) -> Any:
         strides = (of_batch, of_token * grid_w, of_token, of_head, 1)
@@ -123,14 +130,16 @@ def attend_grid(dtype: str, plan: Plan, unit: int) -> Any:
         value_batch: T.int64,
         value_token: T.int64,
         value_head: T.int64,
-        rel_h_at: T.ptr(dtype) if aligned else T.int64,
+        rel_h_at: T.ptr(dtype) if together else T.int64,
         rel_h_batch: T.int64,
         rel_h_token: T.int64,
         rel_h_head: T.int64,
-        rel_w_at: T.ptr(dtype) if aligned else T.int64,
+        rel_h_past: T.int32,
+        rel_w_at: T.ptr(dtype) if together else T.int64,
         rel_w_batch: T.int64,
         rel_w_token: T.int64,
         rel_w_head: T.int64,
+        rel_w_past: T.int32,
         out: T.int64,
         batch: T.int32,
         heads: T.int32,
@@ -140,15 +149,16 @@ def attend_grid(dtype: str, plan: Plan, unit: int) -> Any:
         query = T.buffer((batch, tokens, heads, head_dim), dtype, query_at, (query_batch, query_token, query_head, 1))
         key = in_rows(key_at, batch, heads, key_batch, key_token, key_head)
         value = in_rows(value_at, batch, heads, value_batch, value_token, value_head)
-        rel_h = table(rel_h_at, grid_h, batch, heads, rel_h_batch, rel_h_token, rel_h_head)
-        rel_w = table(rel_w_at, grid_w, batch, heads, rel_w_batch, rel_w_token, rel_w_head)
+        rel_h = table(rel_h_at, grid_h, batch, heads, rel_h_batch, rel_h_token, rel_h_head, rel_h_past)
+        rel_w = table(rel_w_at, grid_w, batch, heads, rel_w_batch, rel_w_token, rel_w_head, rel_w_past)
         with T.Kernel(most_blocks, threads=workers + WARPGROUP) as block:
             q_tiles = [T.alloc_shared((slots, queries, width), dtype) for _, width in pieces]
             k_tiles = [T.alloc_shared((stages, keys, width), dtype) for _, width in pieces]
             v_tiles = [T.alloc_shared((stages, keys, width), dtype) for _, width in pieces]
-            h_tile = T.alloc_shared((slots, plan.h_chunks, queries, plan.h_width), dtype)
-            w_tile = T.alloc_shared((slots, plan.parts, queries, plan.w_width), dtype)
-            q_full = T.alloc_barrier([WARP if aligned else WARP + BY_HAND] * slots)
+            by_token = max(together, 1), queries // max(together, 1)
+            h_tile = T.alloc_shared((slots, plan.h_chunks, *by_token, plan.h_width), dtype)
+            w_tile = T.alloc_shared((slots, plan.parts, *by_token, plan.w_width), dtype)
+            q_full = T.alloc_barrier([WARP if together else WARP + BY_HAND] * slots)
             q_empty = T.alloc_barrier([workers // WARP] * slots)
             k_full, k_empty = T.alloc_barrier([WARP] * stages), T.alloc_barrier([workers // WARP] * stages)
             v_full, v_empty = T.alloc_barrier([WARP] * stages), T.alloc_barrier([workers // WARP] * stages)
@@ -162,7 +172,7 @@ def attend_grid(dtype: str, plan: Plan, unit: int) -> Any:
                 T.dec_max_nreg(_LOADER_REGISTERS)
                 if thread < workers + WARP:
                     take_turns(*turns, load, (query, key, value, tables, in_shared, of_turn, of_tiles, thread))
-                elif not aligned:
+                elif not together:
                     take_turns(*turns, load_by_hand, (tables, in_shared, of_turn, thread - workers - WARP))
             else:
                 T.inc_max_nreg(_REGISTERS[plan.warpgroups])
@@ -192,7 +202,7 @@ def attend_grid(dtype: str, plan: Plan, unit: int) -> Any:
                 )
                 state = w_bias, h_bias, tops, base, top, factor, sums
                 registers, checked = (scores, weights, results, state), (total, spoiled, worst)
-                in_memory = out, heads
+                in_memory = out, heads, tables
                 take_turns(*turns, attend, (in_memory, in_shared, of_turn, of_tiles, registers, checked, thread, scale))
 
     return attn_wgmma
