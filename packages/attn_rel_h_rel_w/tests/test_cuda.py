@@ -44,13 +44,13 @@ def padded(rng: Generator, grid: tuple[int, int], width: int, **rest: Any) -> tu
     return *tensors(rng, *grid, padding=(-grid[0] % width, -grid[1] % width), **rest), *grid
 
 
-def kind_of(*tensors: Tensor) -> str:
-    """The kind of program that runs for query, key, value, rel_h and rel_w on Hopper."""
+def kind_of(*tensors: Tensor, on_hopper: bool = True) -> str:
+    """The kind of program that runs for query, key, value, rel_h and rel_w."""
     kernels = import_module(f"{KERNELS}.cuda")
     addresses = [tensor.data_ptr() for tensor in tensors]
-    choose = kernels.for_hopper(*tensors)
-    chosen = choose(*addresses) if choose is not None else None
-    return (chosen or kernels.for_any(*tensors)(*addresses))[0]
+    q, k, v = addresses[:3]
+    found = kernels.kind_at(kernels.for_hopper(*tensors) if on_hopper else None, *addresses)
+    return found or kernels.kind_of_any(q | k | v, *(tensor.stride()[:3] for tensor in tensors[:3]))[0]
 
 
 def programs_of_the_suite() -> list[Program]:
@@ -75,10 +75,7 @@ def programs_of_the_suite() -> list[Program]:
         if all(tensor.numel() for tensor in args[:5]):
             tables = args[3:5] if columns > 1 else (args[4], args[3])
             rows, columns = (rows, columns) if columns > 1 else (columns, rows)
-            if kernels.plan_of(head_dim, rows, columns) is not None:
-                kind = kind_of(*args[:3], *tables)
-            else:
-                kind, _ = kernels.for_any(*args[:5])(*(tensor.data_ptr() for tensor in args[:5]))
+            kind = kind_of(*args[:3], *tables, on_hopper=kernels.plan_of(head_dim, rows, columns) is not None)
             found[kind, str(dtype).removeprefix("torch."), head_dim, rows, columns] = None
     return list(found)
 

@@ -6,9 +6,9 @@ at run time. No bias larger than a tile ever exists.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from ctypes import c_void_p
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -33,9 +33,19 @@ _MOST_STRIDE = 2**24  # elements from token to token of a table, so that a block
 _MOST_COLUMNS = 2**30  # from a token's first head to its last in a table
 _MOST_TURNS = 2**30
 
-Numbers = tuple[Any, ...]  # what a program takes: addresses and strides
-Choose = Callable[[int, int, int, int, int], "tuple[str, Numbers] | None"]
-"""From the addresses of query, key, value, rel_h and rel_w: the kind of program, and its numbers."""
+Strides = tuple[int, ...]
+
+
+class OnHopper(NamedTuple):
+    """What strides allow on Hopper.
+
+    Attributes:
+        kinds: of program, where both tables begin at multiples of 16 bytes, and where they don't.
+        strides: of batch, tokens and heads, for query, key, value, rel_h and rel_w.
+    """
+
+    kinds: tuple[str, str]
+    strides: tuple[Strides, ...]
 
 
 def trace(kind: str, dtype: str, head_dim: int, rows: int, columns: int) -> Any:
@@ -84,19 +94,34 @@ def build(dtype: torch.dtype, head_dim: int, grid_h: int, grid_w: int) -> Planne
         factor = contract.factor(head_dim, scale)
         turns = batch * heads * hopper.blocks if hopper is not None else 0
         blocks = min(turns, _multiprocessors_of_hopper(device))
-        choose = for_hopper(query, key, value, rel_h, rel_w) if blocks and turns < _MOST_TURNS else None
-        choose_any = for_any(query, key, value, rel_h, rel_w)
+        suited = for_hopper(query, key, value, rel_h, rel_w) if blocks and turns < _MOST_TURNS else None
+        if suited is None:
+            of_q, of_k, of_v, of_h, of_w = (tensor.stride()[:3] for tensor in (query, key, value, rel_h, rel_w))
+        else:
+            of_q, of_k, of_v, of_h, of_w = suited.strides
+        pointer: Any = c_void_p
+
+        def launch_any(q: int, k: int, v: int, h: int, w: int, result: int) -> None:
+            kind, unit = kind_of_any(q | k | v, of_q, of_k, of_v)
+            tiles = (
+                n for at, of in ((q, of_q), (k, of_k), (v, of_v)) for n in (at, *(stride // unit for stride in of))
+            )
+            programs[kind](device, *tiles, h, *of_h, w, *of_w, result, batch, heads, factor)
 
         def launch(q: int, k: int, v: int, h: int, w: int, result: int) -> None:
             if flat:
                 h, w = w, h
-            chosen = choose(q, k, v, h, w) if choose is not None else None
-            if chosen is not None:
-                kind, numbers = chosen
-                programs[kind](device, *numbers, result, batch, heads, blocks, factor)
-            else:
-                kind, numbers = choose_any(q, k, v, h, w)
-                programs[kind](device, *numbers, result, batch, heads, factor)
+            kind = kind_at(suited, q, k, v, h, w)
+            if kind is None:
+                launch_any(q, k, v, h, w, result)
+                return
+            past_h, past_w = h % _TMA_BYTES, w % _TMA_BYTES
+            if kind is not TABLES_BY_ELEMENT:
+                h, w = pointer(h - past_h), pointer(w - past_w)
+            programs[kind](
+                device, pointer(q), *of_q, pointer(k), *of_k, pointer(v), *of_v,
+                h, *of_h, past_h // _SIZE, w, *of_w, past_w // _SIZE, result, batch, heads, blocks, factor,
+            )  # fmt: skip
 
         return launch
 
@@ -107,64 +132,46 @@ def _multiprocessors_of_hopper(device: int) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count if arch_of(device) == _HOPPER else 0
 
 
-def for_hopper(query: Tensor, key: Tensor, value: Tensor, rel_h: Tensor, rel_w: Tensor) -> Choose | None:
-    """What chooses a program for Hopper; None where strides keep TMA from query, key or value.
+def for_hopper(query: Tensor, key: Tensor, value: Tensor, rel_h: Tensor, rel_w: Tensor) -> OnHopper | None:
+    """What strides allow on Hopper; None where they keep TMA from query, key or value.
 
     One batch, token or head has a number that suits as its stride. TMA takes positive multiples of 16 bytes, and what
     it brings begins at one. So where heads of a table don't, it brings up to 7 columns before them too; and where
-    tokens don't, four of them are one row to it. What chooses gives None where an address keeps it from query, key or
-    value.
+    tokens don't, four of them are one row to it.
     """
     shape = query.shape
-    of_q, of_k, of_v, of_h, of_w = strides = [
+    strides = tuple(
         tuple(stride if size > 1 else shape[3] for size, stride in zip(shape[:3], tensor.stride()[:3], strict=True))
         for tensor in (query, key, value, rel_h, rel_w)
-    ]
+    )
     tables = strides[3:]
     if not _suit_tma(strides[:3]) or max(of_token for _, of_token, _ in tables) >= _MOST_STRIDE:
         return None
     near = max(of_head for _, _, of_head in tables) * shape[2] < _MOST_COLUMNS
     in_fours = shape[1] % 4 == 0 and _suit_tma((of_batch, 4 * of_token) for of_batch, of_token, _ in tables)
     otherwise = TABLES_BY_FOUR_TOKENS if near and in_fours else TABLES_BY_ELEMENT
-    aligned = TABLES_BY_TMA if near and _suit_tma(tables) else otherwise
-
-    def choose(q: int, k: int, v: int, h: int, w: int) -> tuple[str, Numbers] | None:
-        if (q | k | v) % _TMA_BYTES:
-            return None
-        past_h, past_w = h % _TMA_BYTES, w % _TMA_BYTES
-        kind = otherwise if past_h or past_w else aligned
-        tiles = c_void_p(q), *of_q, c_void_p(k), *of_k, c_void_p(v), *of_v
-        if kind is TABLES_BY_ELEMENT:
-            return kind, (*tiles, h, *of_h, 0, w, *of_w, 0)
-        places = c_void_p(h - past_h), *of_h, past_h // _SIZE, c_void_p(w - past_w), *of_w, past_w // _SIZE
-        return kind, (*tiles, *places)
-
-    return choose
+    return OnHopper((TABLES_BY_TMA if near and _suit_tma(tables) else otherwise, otherwise), strides)
 
 
-def _suit_tma(strides: Iterable[tuple[int, ...]]) -> bool:
+def kind_at(suited: OnHopper | None, q: int, k: int, v: int, h: int, w: int) -> str | None:
+    """The kind of program for Hopper at addresses; None where they or strides keep TMA from query, key or value."""
+    if suited is None or (q | k | v) % _TMA_BYTES:
+        return None
+    return suited.kinds[(h | w) % _TMA_BYTES != 0]
+
+
+def _suit_tma(strides: Iterable[Strides]) -> bool:
     return all(stride > 0 and stride * _SIZE % _TMA_BYTES == 0 for of_tensor in strides for stride in of_tensor)
 
 
-def for_any(
-    query: Tensor, key: Tensor, value: Tensor, rel_h: Tensor, rel_w: Tensor
-) -> Callable[..., tuple[str, Numbers]]:
-    """What chooses a program for any device."""
-    tensors = (query, key, value)
-    of_tensors = [tensor.stride()[:3] for tensor in tensors]
-    of_tables = [table.stride()[:3] for table in (rel_h, rel_w)]
-    bits = 0
-    for strides in of_tensors:
-        bits |= (strides[0] | strides[1] | strides[2]) * _SIZE
+def kind_of_any(addresses: int, *strides: Strides) -> tuple[str, int]:
+    """The kind of program for any device, and the elements of a load.
 
-    def choose(q: int, k: int, v: int, h: int, w: int) -> tuple[str, Numbers]:
-        whole = widest_unit(bits | q | k | v) == ALIGNED * _SIZE
-        unit = ALIGNED if whole else 1
-        numbers: list[int] = []
-        for address, strides in zip((q, k, v), of_tensors, strict=True):
-            numbers += [address, *(stride // unit for stride in strides)]
-        for address, strides in zip((h, w), of_tables, strict=True):
-            numbers += [address, *strides]
-        return UNITS if whole else ELEMENTS, tuple(numbers)
-
-    return choose
+    Args:
+        addresses: of query, key and value, their bitwise or.
+        strides: of each.
+    """
+    bits = addresses
+    for of_batch, of_token, of_head in strides:
+        bits |= (of_batch | of_token | of_head) * _SIZE
+    return (UNITS, ALIGNED) if widest_unit(bits) == ALIGNED * _SIZE else (ELEMENTS, 1)
