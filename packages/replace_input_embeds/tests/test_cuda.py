@@ -19,7 +19,7 @@ PACKAGE = "tilevl.replace_input_embeds"
 PROGRAMS = (
     ("kernels.cuda", "move_rows"),
     ("kernels.cuda", "claim_rows"),
-    ("kernels.cuda_bulk", "stream_rows"),
+    ("kernels.cuda_long", "move_long_rows"),
     ("token_index.kernels.cuda", "find_marked"),
 )
 cuda_only = pytest.mark.targets("cuda")
@@ -28,8 +28,6 @@ cuda_only = pytest.mark.targets("cuda")
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(("module", "name"), PROGRAMS, ids=[name for _, name in PROGRAMS])
 def test_program_builds_without_a_gpu(module: str, name: str, architecture: str) -> None:
-    if name == "stream_rows" and architecture == "sm_80":
-        pytest.skip("no bulk copies before Hopper")
     program = getattr(import_module(f"{PACKAGE}.{module}"), name)() if util.find_spec("tilelang") else None
     build_without_gpu(program, architecture)
 
@@ -102,7 +100,7 @@ def test_any_alignment(
 @cuda_only
 @pytest.mark.parametrize("count", [1, 33, 700])
 @pytest.mark.parametrize("width", [1024, 1288, 4088, 4096, 4104, 9000, 16384, 16392, 20488, 41000])
-def test_rows_of_any_width_move_in_pieces(
+def test_long_rows_of_any_width(
     width: int, count: int, target: str, device: torch.device, rng: torch.Generator
 ) -> None:
     embeds, image = (torch.randn(rows, width, generator=rng).bfloat16() for rows in (count + 20, count))
