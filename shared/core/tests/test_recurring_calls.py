@@ -288,7 +288,7 @@ def test_tracers_see_calls_that_recur(recurring: Recurring) -> None:
 
 def test_a_profiler_sees_calls_that_recur(recurring: Recurring) -> None:
     call, op, args = recurring
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], acc_events=True) as profile:
         call(*args)
     assert op.name() in [event.key for event in profile.key_averages()]
 
