@@ -7,6 +7,7 @@ dispatcher; those of ``torch.ops``, as compiled code makes them, go through it.
 
 from __future__ import annotations
 
+import itertools
 from importlib import import_module
 from typing import Any
 
@@ -57,13 +58,23 @@ def dispatcher(package: str, args: tuple[Any, ...], result: torch.Tensor | None)
     return lambda: empty(*args)
 
 
+def of_another_kind(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same arguments with the next number, or a row fewer to move; for the attention with a scale."""
+    numbers = [i for i, arg in enumerate(args) if isinstance(arg, int)]
+    if numbers:
+        return *args[: numbers[0]], args[numbers[0]] + 1, *args[numbers[0] + 1 :]
+    if len(args) == 3:
+        return args[0], args[1][1:], args[2][1:]
+    return *args, None, None, 1.0
+
+
 def layers(package: str, args: tuple[Any, ...]) -> dict[str, Call]:
     """A call as a user makes it, and what it consists of."""
     name = package.rpartition(".")[2]
     function = getattr(import_module(package), name)
     contract, overload = import_module(f"{package}.contract"), import_module(f"{package}.op").OP
     schema = overload._schema
-    result = function(*args)
+    result, turns = function(*args), itertools.cycle([args, of_another_kind(args)])
     full = (*args, *schemas.defaults(schema)[len(args) :])
     calls = RecurringCalls(schemas.tensors(schema), schemas.written(schema), len(full))
     calls.remember(full, result, import_module(f"{package}.kernels.cuda").build(*contract.specialise(*full)))
@@ -74,6 +85,7 @@ def layers(package: str, args: tuple[Any, ...]) -> dict[str, Call]:
     given = [*given] if result is None else [*given, result.data_ptr() if kind.launch else result]
     return {
         "call": lambda: function(*args),
+        "calls of two kinds in turn": lambda: function(*next(turns)),
         "call of torch.ops": lambda: overload(*args),
         "torch's dispatcher alone": dispatcher(package, args, result),
         "whether a mode or a profiler sees it": unobserved,
