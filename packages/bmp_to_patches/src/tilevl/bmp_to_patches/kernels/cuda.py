@@ -21,6 +21,7 @@ from torch import Tensor
 from tilevl.bmp_to_patches import values
 from tilevl.core.cache import Kernel
 from tilevl.core.cuda import WIDEST, CudaProgram, DeviceConstant, IndexView, view
+from tilevl.core.plans import Launch, PlannedKernel
 
 OP = "bmp_to_patches"
 
@@ -55,16 +56,17 @@ def build(
     constants = (0.0,) * 6 if proven is None else (*proven.scale.tolist(), *proven.bias.tolist())
     table = DeviceConstant(OP, values.exact_values(mean, std, out_dtype)) if proven is None else None
 
-    def kernel(pixels: Tensor, crops: Tensor, cu_patches: Tensor, total_patches: int, *rest: Any) -> None:
-        out = rest[-1]
-        device = out.get_device()
-        program(
-            device, pixels.data_ptr(), pixels.numel(), crops.data_ptr(), cu_patches.data_ptr(), crops.shape[0],
-            cu_patches.element_size() == 8, out.data_ptr(), total_patches, window,
-            table.on(device).data_ptr() if table else 0, *constants,
-        )  # fmt: skip
+    def plan(pixels: Tensor, crops: Tensor, cu_patches: Tensor, total_patches: int, *rest: Any) -> Launch:
+        device, num_bytes, num_crops = pixels.get_device(), pixels.numel(), crops.shape[0]
+        wide = int(cu_patches.element_size() == 8)
+        numbers = (total_patches, window, table.on(device).data_ptr() if table else 0, *constants)
 
-    return kernel
+        def launch(pixels_at: int, crops_at: int, sums_at: int, out_at: int) -> None:
+            program(device, pixels_at, num_bytes, crops_at, sums_at, num_crops, wide, out_at, *numbers)
+
+        return launch
+
+    return PlannedKernel(plan)
 
 
 @lru_cache(maxsize=None)
