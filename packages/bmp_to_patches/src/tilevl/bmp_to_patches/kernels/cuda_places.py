@@ -1,0 +1,105 @@
+# mypy: disable-error-code="misc,valid-type,no-untyped-def,untyped-decorator"
+"""CUDA: where the pixels of a block's patches start. A warp searches the prefix sums, looking at 32 crops at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tilelang.language as T
+
+WARP = 32
+NOWHERE = -1
+"""The start of a patch that does not lie in ``pixels`` as a whole, and of a row past the last."""
+
+_SHORT = 2**31  # below it, places are divided as int32, which takes a third of the time
+
+
+def finder(patch: int, span: int, count: int) -> Any:
+    """The part of a program that enters the start and the stride of each of a block's patches.
+
+    Args:
+        patch: side of a patch, in pixels.
+        span: bytes of a row of a patch.
+        count: patches of a block.
+
+    Returns:
+        A macro ``find(base, total, ends, num_crops, crop, num_bytes, window, places)``. All threads of a block run it,
+        at least ``count`` rounded up to whole warps; a barrier must follow. ``base`` is the first patch. ``places``,
+        int64 in shared memory, gets the first bytes of the patches, counted from the first pixel, then their strides.
+    """
+
+    @T.macro
+    def search(ends, lane, number, crops):
+        """Leaves in ``crops[0]`` the first crop of the range ``crops`` that ends after a patch."""
+        while crops[0] < crops[1]:
+            step = T.alloc_var("int32", init=(crops[1] - crops[0] + WARP - 1) >> 5)
+            probe = T.alloc_var("int32", init=T.min(crops[0] + (lane + 1) * step, crops[1]) - 1)
+            passed = T.alloc_var("int32", init=0)
+            if crops[0] + lane * step < crops[1]:
+                passed = T.if_then_else(ends[probe + 1] <= number, 1, 0)
+            skipped = T.alloc_var("int32", init=T.popcount(T.ballot_sync(passed)))
+            crops[0] = T.min(crops[0] + skipped * step, crops[1])
+            crops[1] = T.min(crops[0] + step - 1, crops[1])
+
+    @T.macro
+    def divide(kind, where, local_long, columns_long, window_long):
+        """Row and column of a patch in its crop's grid."""
+        local = T.alloc_var(kind, init=T.Cast(kind, local_long))
+        columns = T.alloc_var(kind, init=T.Cast(kind, columns_long))
+        window = T.alloc_var(kind, init=T.Cast(kind, window_long))
+        if window == 1:
+            line = T.alloc_var(kind, init=T.truncdiv(local, columns))
+            where[0] = T.int64(line)
+            where[1] = T.int64(local - line * columns)
+        else:
+            band = T.alloc_var(kind, init=T.truncdiv(local, columns * window))
+            in_band = T.alloc_var(kind, init=local - band * columns * window)
+            square = T.alloc_var(kind, init=T.truncdiv(in_band, window * window))
+            in_square = T.alloc_var(kind, init=in_band - square * window * window)
+            down = T.alloc_var(kind, init=T.truncdiv(in_square, window))
+            where[0] = T.int64(band * window + down)
+            where[1] = T.int64(square * window + in_square - down * window)
+
+    @T.macro
+    def find(base, total, ends, num_crops, crop, num_bytes, window, places):
+        thread = T.get_thread_binding()
+        lane = thread % WARP
+        low = T.alloc_var("int32", init=0)
+        if thread < T.ceildiv(count, WARP) * WARP:
+            crops = T.alloc_local((2,), "int32")
+            crops[0] = 0
+            crops[1] = num_crops
+            search(ends, lane, base + thread - lane, crops)
+            low = crops[0]
+            if T.any_sync(low < num_crops and ends[T.min(low, num_crops - 1) + 1] <= base + thread):
+                crops[1] = num_crops
+                search(ends, lane, base + thread - lane + WARP - 1, crops)
+                high = T.alloc_var("int32", init=crops[0])
+                while low < high:
+                    middle = (low + high) >> 1
+                    if ends[middle + 1] <= base + thread:
+                        low = middle + 1
+                    else:
+                        high = middle
+        if thread < count:
+            places[thread] = NOWHERE
+            if low < num_crops and base + thread < total:
+                offset = T.alloc_var("int64", init=crop[low * 4])
+                stride = T.alloc_var("int64", init=crop[low * 4 + 1])
+                lines = T.alloc_var("int64", init=T.truncdiv(crop[low * 4 + 2], T.int64(patch)))
+                columns = T.alloc_var("int64", init=T.truncdiv(crop[low * 4 + 3], T.int64(patch)))
+                local = T.alloc_var("int64", init=base + thread - ends[low])
+                if local >= 0 and lines > 0 and columns >= window and local < lines * columns:
+                    where = T.alloc_local((2,), "int64")
+                    if local < _SHORT and columns * window < _SHORT and columns < _SHORT:
+                        divide("int32", where, local, columns, window)
+                    else:
+                        divide("int64", where, local, columns, window)
+                    start = T.alloc_var("int64", init=offset + where[0] * patch * stride + where[1] * span)
+                    end_row = T.alloc_var("int64", init=start + (patch - 1) * stride)
+                    if start >= 0 and end_row >= 0 and start <= num_bytes - span and end_row <= num_bytes - span:
+                        if patch == 1 or (stride <= num_bytes and stride >= -num_bytes):
+                            places[thread] = start
+                            places[count + thread] = stride
+
+    return find
