@@ -59,14 +59,18 @@ def build(kind: str, folder: Path) -> dict[str, Any]:
     return outcome(start(kind, folder))
 
 
-def kill_when(process: subprocess.Popen[str], moment: str) -> None:
-    """Waits until a process says that its moment has come, and kills it with the compiler that it started."""
+def await_moment(process: subprocess.Popen[str], moment: str) -> None:
+    """Waits until a process says that its moment has come; there it stays."""
     assert process.stdout is not None
     for line in process.stdout:
         if line.strip() == moment:
             break
     else:
         pytest.fail(f"it ended before it was {moment}: {process.communicate()[1]}")
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """Kills a process with the compiler that it started."""
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
 
@@ -82,10 +86,12 @@ def test_processes_killed_while_they_build_harm_neither_one_beside_them_nor_late
 ) -> None:
     need(kind)
     victims = {moment: start(kind, tmp_path, moment) for moment in ("compiling", "publishing")}
-    beside = start(kind, tmp_path)
     for moment, victim in victims.items():
-        kill_when(victim, moment)
+        await_moment(victim, moment)
+    beside = start(kind, tmp_path)  # now, lest it be done before they build
+    kill(victims["compiling"])
     assert outcome(beside)["said"] == []
+    kill(victims["publishing"])
     assert len(libraries(kind, tmp_path)) == 1
     assert build(kind, tmp_path) | {"values": []} == {"compilations": 0, "values": [], "said": []}
 
@@ -93,7 +99,9 @@ def test_processes_killed_while_they_build_harm_neither_one_beside_them_nor_late
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_killed_process_leaves_nothing_that_a_later_one_takes(kind: str, tmp_path: Path) -> None:
     need(kind)
-    kill_when(start(kind, tmp_path, "publishing"), "publishing")
+    victim = start(kind, tmp_path, "publishing")
+    await_moment(victim, "publishing")
+    kill(victim)
     assert libraries(kind, tmp_path) == []
     after = build(kind, tmp_path)
     assert after["compilations"] > 0 and after["said"] == []
