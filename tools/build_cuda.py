@@ -49,7 +49,7 @@ def programs(op: str) -> Iterator[Program]:
     if op == "replace_input_embeds":
         yield module, "move_rows", ()
         yield module, "claim_rows", ()
-        yield f"{module}_long", "move_long_rows", ()
+        yield f"{module}_bulk", "stream_rows", ()
         yield f"tilevl.{op}.token_index.kernels.cuda", "find_marked", ()
     elif op == "shuffle_image_tokens":
         yield from ((module, name, parameters) for name, parameters in SHUFFLES)

@@ -19,7 +19,7 @@ PACKAGE = "tilevl.replace_input_embeds"
 PROGRAMS = (
     ("kernels.cuda", "move_rows"),
     ("kernels.cuda", "claim_rows"),
-    ("kernels.cuda_long", "move_long_rows"),
+    ("kernels.cuda_bulk", "stream_rows"),
     ("token_index.kernels.cuda", "find_marked"),
 )
 cuda_only = pytest.mark.targets("cuda")
@@ -28,6 +28,8 @@ cuda_only = pytest.mark.targets("cuda")
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(("module", "name"), PROGRAMS, ids=[name for _, name in PROGRAMS])
 def test_program_builds_without_a_gpu(module: str, name: str, architecture: str) -> None:
+    if name == "stream_rows" and architecture == "sm_80":
+        pytest.skip("no bulk copies before Hopper")
     program = getattr(import_module(f"{PACKAGE}.{module}"), name)() if util.find_spec("tilelang") else None
     build_without_gpu(program, architecture)
 

@@ -1,8 +1,8 @@
-"""CUDA: a block moves a few rows through registers, in the widest units that hold.
+"""CUDA: rows stream through shared memory on Hopper, and else one block moves a few in the widest units that hold.
 
 Of equal indices the last row wins whole: a block looks whether an index after one of its own is equal, and then leaves
 that row alone. Beyond ``SCANNED`` rows, where looking would take longer than moving, each row claims its place in a
-table first. Long rows, which need not wait for the look, have a program of their own.
+table first.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import tilelang.language as T
 from torch import Tensor
 
 from tilevl.core.cache import Kernel
-from tilevl.core.cuda import WIDEST, CudaProgram, IndexView, filled, view, widest_unit
+from tilevl.core.cuda import WIDEST, CudaProgram, IndexView, filled, has_clusters, view, widest_unit
 from tilevl.core.plans import Launch, PlannedKernel
-from tilevl.replace_input_embeds.kernels.cuda_long import NARROWEST, move_long_rows, plan_of
+from tilevl.replace_input_embeds.kernels.cuda_bulk import BLOCKS, NARROWEST, PIECE, stream_rows
 
 OP = "replace_input_embeds"
 SCANNED = 8192
@@ -29,7 +29,7 @@ _CLAIM_THREADS = 256
 
 def build() -> Kernel:
     """The kernel; any dtype, width, alignment and row stride."""
-    move_long, move, claim = (CudaProgram(OP, trace) for trace in (move_long_rows, move_rows, claim_rows))
+    stream, move, claim = (CudaProgram(OP, trace) for trace in (stream_rows, move_rows, claim_rows))
 
     def plan(input_embeds: Tensor, image_embeds: Tensor, token_index: Tensor) -> Launch:
         size, count, device = input_embeds.element_size(), token_index.shape[0], input_embeds.get_device()
@@ -39,8 +39,9 @@ def build() -> Kernel:
         token_stride, source_stride = strides[-2] * size, image_embeds.stride(0) * size
         batch_stride = 0 if len(shape) == 2 else strides[0] * size
         bits, wide = width | token_stride | batch_stride | source_stride, int(token_index.element_size() == 8)
-        is_long = width >= NARROWEST
-        shares = plan_of(count, width // WIDEST)
+        streamed = widest_unit(bits) == WIDEST and width >= NARROWEST and has_clusters(device)
+        layout = (rows, tokens, count, width, token_stride, batch_stride, source_stride, wide)
+        shares = (*divmod(count, max(min(count, BLOCKS), 1)), -(-width // PIECE))
 
         def launch(into: int, source: int, index: int) -> None:
             claims = 0
@@ -49,13 +50,13 @@ def build() -> Kernel:
                 claims = table.data_ptr()
                 claim(device, claims, index, rows, count, wide)
             unit = widest_unit(into | source | bits)
-            layout = (
-                rows, tokens, count, width // unit, token_stride // unit, batch_stride // unit, source_stride // unit,
+            if streamed and unit == WIDEST:
+                stream(device, into, source, index, claims, *layout, *shares)
+                return
+            move(
+                device, into, source, index, claims, rows, tokens, count, width // unit, token_stride // unit,
+                batch_stride // unit, source_stride // unit, unit, wide,
             )  # fmt: skip
-            if is_long and unit == WIDEST:
-                move_long(device, into, source, index, claims, *layout, wide, *shares)
-            else:
-                move(device, into, source, index, claims, *layout, unit, wide)
 
         return launch
 
