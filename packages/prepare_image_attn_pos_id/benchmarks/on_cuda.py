@@ -75,4 +75,4 @@ def measure(shape: str, rounds: int) -> list[Row]:
 def main(given: Namespace) -> None:
     """All shapes."""
     rows = [row for shape in SHAPES for row in measure(shape, given.rounds)]
-    report("prepare_image_attn_pos_id_cuda", rows, given.out)
+    report("prepare_image_attn_pos_id_cuda", rows, given.out, limit="a fill")

@@ -80,4 +80,4 @@ def main(given: Namespace) -> None:
     rows = [row for shape in LARGE for row in large(*shape, bandwidth, given.rounds)]
     rows += [row for shape in SMALL for row in small(*shape, given.rounds)]
     rows.append(Row("copy of 4 GiB", "bandwidth", bandwidth / 1e12, "TB/s, read and written"))
-    report("shuffle_image_tokens_cuda", rows, given.out)
+    report("shuffle_image_tokens_cuda", rows, given.out, limit="limit")

@@ -84,7 +84,10 @@ def test_report_prints_and_writes_table_and_picture(tmp_path: object, capsys: py
     content = json.loads((folder / "probe_cpu.json").read_text())
     assert content["rows"][1] == {"shape": "2 x 3", "name": "peer", "microseconds": 25.0, "note": ""}
     assert content["machine"]["torch"] == torch.__version__
-    assert (folder / "probe_cpu.png").read_bytes().startswith(b"\x89PNG")
+    picture = (folder / "probe_cpu.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    report("probe_cpu", [Row("2 x 3", "op", 12.5, "limit"), Row("2 x 3", "peer", 25.0)], folder, limit="peer")
+    assert (folder / "probe_cpu.png").read_bytes() != picture  # with a line at the peer
 
 
 NAMESPACES = (f"tilevl_kit_{number}" for number in itertools.count())

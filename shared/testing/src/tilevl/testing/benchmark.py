@@ -91,7 +91,7 @@ def _cpuinfo() -> list[str]:
     return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
 
-def report(title: str, rows: Sequence[Row], out: Path | None, what: str = "median") -> None:
+def report(title: str, rows: Sequence[Row], out: Path | None, what: str = "median", limit: str = "") -> None:
     """Prints a table, and writes ``<title>.json`` and ``<title>.png`` into a folder.
 
     Args:
@@ -99,6 +99,7 @@ def report(title: str, rows: Sequence[Row], out: Path | None, what: str = "media
         rows: the measurements.
         out: the folder, made if it is missing; None writes nothing.
         what: where the microseconds come from, for the picture's axis.
+        limit: name of the row that others of its shape are compared with; the picture draws a line there.
     """
     from rich.console import Console
     from rich.table import Table
@@ -113,10 +114,10 @@ def report(title: str, rows: Sequence[Row], out: Path | None, what: str = "media
     out.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"title": title, "machine": where, "rows": [asdict(row) for row in rows]}, indent=1)
     (out / f"{title}.json").write_text(text + "\n", encoding="utf-8")
-    _picture(title, rows, out / f"{title}.png", what)
+    _picture(title, rows, out / f"{title}.png", what, limit)
 
 
-def _picture(title: str, rows: Sequence[Row], path: Path, what: str) -> None:
+def _picture(title: str, rows: Sequence[Row], path: Path, what: str, limit: str) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -126,12 +127,15 @@ def _picture(title: str, rows: Sequence[Row], path: Path, what: str) -> None:
     figure, axes = pyplot.subplots(figsize=(9, 0.5 * len(rows) + 1.2))
     bars = axes.barh(labels, [row.microseconds for row in rows])
     axes.bar_label(bars, [f"{row.microseconds:,.1f} {row.note}" for row in rows], padding=3, fontsize=7)
+    for row in rows:
+        if row.name == limit:
+            alike = [i for i, other in enumerate(rows) if other.shape == row.shape]
+            axes.vlines(row.microseconds, alike[0] - 0.5, alike[-1] + 0.5, colors="C3", linestyles="dashed")
     axes.invert_yaxis()
     axes.set_xscale("log")
     axes.set_xlabel(f"microseconds, {what} (log scale)")
     axes.set_title(title)
     axes.tick_params(axis="y", labelsize=7)
-    axes.margins(x=0.3)
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
+    axes.margins(x=0.3, y=0.01)
+    figure.savefig(path, dpi=110, bbox_inches="tight")
     pyplot.close(figure)
