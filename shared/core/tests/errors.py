@@ -19,6 +19,7 @@ from tilevl.testing.errors import ErrorTable, Rule
 OP = "example_op"
 
 RULES = [
+    Rule(TypeError, "<tensor> must be a tensor, got None"),
     Rule(RuntimeError, "has no gradient, and <tensor> requires grad; call it under torch.no_grad()"),
     Rule(RuntimeError, "has no gradient, and <tensor> carries a tangent of forward-mode AD; pass its primal alone"),
     Rule(TargetUnavailableError, "target '<target>' can't run here; <number> failed:<checks, each with its remedy>"),
@@ -41,22 +42,22 @@ RULES = [
 PACKAGE = "tilevl.example_op"
 
 
-def example_op(tensor: Tensor) -> None:
+def example_op(rows: Tensor | None) -> None:
     """An op whose package has no kernels, called."""
     call = registration.register(
         PACKAGE,
-        f"{OP}(Tensor(a!) rows) -> ()",
+        f"{OP}(Tensor(a!) rows, Tensor index) -> ()",
         version="0",
-        check=lambda rows: None,
-        check_data=lambda rows: None,
-        specialise=lambda rows: (),
+        check=lambda rows, index: None,
+        check_data=lambda rows, index: None,
+        specialise=lambda rows, index: (),
     )
     with pytest.MonkeyPatch.context() as patch:
         for name in (PACKAGE, f"{PACKAGE}.kernels"):
             empty = ModuleType(name)
             empty.__path__ = []
             patch.setitem(sys.modules, name, empty)
-        call(tensor)
+        call(rows, torch.zeros(1))
 
 
 def with_tangent() -> None:
@@ -90,6 +91,7 @@ def example(name: str, call: Callable[[], None], error: type[Exception]) -> Refu
 
 
 EXAMPLES = [
+    example("none", lambda: example_op(None), TypeError),
     example("grad", lambda: example_op(torch.ones(2, requires_grad=True)), RuntimeError),
     example("tangent", with_tangent, RuntimeError),
     example("no_kernels", lambda: example_op(torch.ones(2)), TargetUnavailableError),
@@ -110,7 +112,7 @@ TABLES = [
         lambda call: call(),
         RULES,
         EXAMPLES,
-        note="The first two from calls in grad mode and in forward-mode AD, the others before a kernel is launched. "
+        note="The second and third from calls in grad mode and in forward-mode AD, the others before a kernel is launched. "
         "`python -m tilevl.core.doctor` shows the checks and remedies at once.",
     )
 ]

@@ -181,3 +181,10 @@ def test_a_planned_kernel_is_a_kernel() -> None:
     x, out = torch.randn(2), torch.randn(3)
     kernel(x, 7, out)
     assert launched == [(7, (x.data_ptr(), out.data_ptr()))]
+
+
+@pytest.mark.parametrize("other", [[1], None, 3.0, "x"], ids=repr)
+def test_what_is_no_tensor_is_left_to_the_dispatcher(other: Any) -> None:
+    for calls in (RecurringCalls([0], [], 3), seen(*LIKE_BASE)):
+        assert calls.find((other, 2, [1.0, 0.5]), dispatched=False) is None
+        assert calls.find((other, 3, [1.0, 0.5]), dispatched=False) is None

@@ -104,6 +104,8 @@ class RecurringCalls:
         Returns:
             None for a new kind, and where memory that is written may be read as well: such a call needs its checks.
         """
+        if not self._kinds:
+            return None
         tensors, numbers = self._tensors(args), self._numbers(args)
         types = (*map(type, numbers),)
         if list in types:
@@ -122,6 +124,8 @@ class RecurringCalls:
         return kind, addresses
 
     def _look_up(self, tensors: Args, numbers: Args, types: tuple[type, ...], dispatched: bool) -> Kind | None:
+        if not dispatched and not all(isinstance(tensor, Tensor) for tensor in tensors):  # the dispatcher refuses it
+            return None
         key = _key(tensors, numbers)
         try:
             kind = self._kinds.get(key)

@@ -181,6 +181,9 @@ def register(
         return result
 
     def guard(keyset: torch._C.DispatchKeySet, *args: Any) -> Any:
+        for i in tensors:
+            if args[i] is None:  # the dispatcher takes it for a tensor without a device
+                raise TypeError(f"{name}: {arguments[i].name} must be a tensor, got None")
         if torch.is_grad_enabled():
             for i in tensors:
                 if args[i].requires_grad:

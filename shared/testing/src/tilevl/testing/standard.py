@@ -186,6 +186,16 @@ class StandardSuite:
             with pytest.raises(TypeError, match=f"^{_name(self.op)}: .* must be on the device of "):
                 type(self).function(*mixed)
 
+    def test_what_is_no_tensor_is_refused(
+        self, case: Case, target: str, device: torch.device, rng: torch.Generator
+    ) -> None:
+        args = _guarded(case, device, rng).args
+        for i, arg in enumerate(args):
+            if isinstance(arg, Tensor):
+                for other in (None, 3.5, [arg]):
+                    with pytest.raises((TypeError, RuntimeError), match=_name(self.op)):
+                        type(self).function(*args[:i], other, *args[i + 1 :])
+
     @pytest.mark.targets("cuda")
     def test_another_device_than_the_current_one(
         self, case: Case, target: str, device: torch.device, rng: torch.Generator
