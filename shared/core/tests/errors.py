@@ -112,7 +112,7 @@ TABLES = [
         lambda call: call(),
         RULES,
         EXAMPLES,
-        note="The second and third from calls in grad mode and in forward-mode AD, the others before a kernel is launched. "
-        "`python -m tilevl.core.doctor` shows the checks and remedies at once.",
+        note="The second and third from calls in grad mode and in forward-mode AD, the others before a kernel is "
+        "launched. `python -m tilevl.core.doctor` shows the checks and remedies at once.",
     )
 ]
