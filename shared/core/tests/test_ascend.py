@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -94,6 +95,29 @@ def test_eight_threads_first_calls_compile_once(compiler: Compiler) -> None:
     for thread in threads:
         thread.join()
     assert len(compiler.compiled) == 1 and len(compiler.launched) == 8
+
+
+def test_programs_are_traced_and_compiled_one_at_a_time(npu: Npu, compiler: Compiler) -> None:
+    """Of six threads one fails now and then: TileLang lowers a reduction for another target than it was asked for."""
+    at_work, most, start = [0], [0], threading.Barrier(6)
+
+    def trace(cores: int) -> int:
+        at_work[0] += 1
+        most[0] = max(most[0], at_work[0])
+        time.sleep(0.02)
+        at_work[0] -= 1
+        return cores
+
+    def call(program: ascend.AscendProgram) -> None:
+        start.wait()
+        program(tensor_on(0))
+
+    threads = [threading.Thread(target=call, args=(ascend.AscendProgram(OP, trace),)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(compiler.compiled) == 6 and most == [1]
 
 
 @pytest.mark.parametrize(("limit", "cores"), [("1", 1), ("71", 71), ("72", 72), ("500", 72)])

@@ -43,6 +43,9 @@ class Compiler(Protocol):
         """Compiles a program that launches ``cores`` blocks; the result takes the program's parameters in order."""
 
 
+_compiling = threading.Lock()  # TileLang 0.1.15 lowers for a wrong target now and then while another thread lowers
+
+
 class AscendProgram:
     """A TileLang program for the vector cores, or for groups of cores, compiled once for each device that calls it.
 
@@ -100,7 +103,8 @@ class AscendProgram:
             if launch is None:
                 require_no_capture(self.op)
                 cores = groups(self.op, device) if self._mixed else vector_cores(self.op, device)
-                launch = _compiler(self._trace(cores), cores, self._pass_configs)
+                with _compiling:
+                    launch = _compiler(self._trace(cores), cores, self._pass_configs)
                 self._launches[device, limit] = launch
         return launch
 

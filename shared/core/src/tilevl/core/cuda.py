@@ -24,7 +24,7 @@ UNITS = (16, 8, 4, 2, 1)
 _EVERYWHERE = 2**62  # extent of a view: what is in bounds is the program's business, so no extent is checked
 _PASS_CONFIGS = {"tl.disable_safe_memory_legalize": True}  # guards of views would compare with _EVERYWHERE
 
-_compiling = threading.Lock()  # TileLang's compiler is not known to stand several threads
+_compiling = threading.RLock()  # neither TileLang's tracer nor its compiler is known to stand several threads
 
 
 class CudaProgram:
@@ -77,7 +77,8 @@ class CudaProgram:
             launcher = self._launchers.get(device)
             if launcher is None:
                 require_no_capture(self.op)
-                launch = compiled(self._trace(), arch_of(device), self._pass_configs)
+                with _compiling:
+                    launch = compiled(self._trace(), arch_of(device), self._pass_configs)
                 anchor = _kept(torch.zeros(1, dtype=torch.uint8, device="cpu"), device)
                 launcher = self._launchers[device] = launch, anchor
         return launcher
