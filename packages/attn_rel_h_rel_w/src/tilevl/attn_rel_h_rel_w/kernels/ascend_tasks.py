@@ -45,7 +45,10 @@ def first_column(plan: Plan, block: Any) -> Any:
 
 
 def copy_macros(plan: Plan) -> SimpleNamespace:
-    """Copies between global memory and a core, of rows of one head. What is assumed spares TileLang's own bounds."""
+    """Copies between global memory and a core, of rows of one head. What is assumed spares TileLang's own bounds.
+
+    It is written out in each, since TileLang loses what a macro assumes about its parameters.
+    """
     tokens = plan.tokens
 
     @T.macro

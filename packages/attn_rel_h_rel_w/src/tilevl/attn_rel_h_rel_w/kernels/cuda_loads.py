@@ -5,10 +5,9 @@ from typing import Any
 
 import tilelang.language as T
 
-from tilevl.attn_rel_h_rel_w.kernels.cuda_plans import Plan
+from tilevl.attn_rel_h_rel_w.kernels.cuda_plans import TMA_UNIT, Plan
 
 WARP = 32
-TMA_UNIT = 8  # elements that addresses and strides of TMA, and the column at which a box begins, are multiples of
 BY_HAND = 3 * WARP  # threads that load tables which TMA can't
 _IN_FLIGHT = 8  # loads that such a thread waits for at once
 

@@ -10,6 +10,7 @@ from tilevl.attn_rel_h_rel_w.kernels.cuda_plans import Plan
 from tilevl.attn_rel_h_rel_w.kernels.cuda_softmax import Softmax
 
 WARPGROUP = 128
+_FIRST_BARRIER = 2  # on which the first of two warpgroups waits to multiply; the second, on the next
 
 
 @T.macro
@@ -17,6 +18,12 @@ def release(empty, which, thread):
     """A warp is done with a slot or a stage."""
     if thread % WARP == 0:
         T.barrier_arrive(empty[which])
+
+
+@T.macro
+def hand_over(thread, workers):
+    """A warpgroup lets the other one multiply."""
+    T.named_barrier_arrive(_FIRST_BARRIER + 1 - thread // WARPGROUP, workers)
 
 
 def loops_of(plan: Plan, softmax: Softmax) -> tuple[Any, Any]:
@@ -70,10 +77,10 @@ def loops_of(plan: Plan, softmax: Softmax) -> tuple[Any, Any]:
         T.copy(scores, weights)
         for j in T.serial(1, tiles):
             next_columns(j, s, w_tile, state)
-            T.sync_threads(2 + thread // WARPGROUP, workers)
+            T.sync_threads(_FIRST_BARRIER + thread // WARPGROUP, workers)
             multiply_keys(start + j, s, q_tiles, k_tiles, k_full, scores)
             multiply_values(start + j - 1, v_tiles, weights, results)
-            T.named_barrier_arrive(3 - thread // WARPGROUP, workers)
+            hand_over(thread, workers)
             T.wait_wgmma(len(pieces))
             release(k_empty, (start + j) % stages, thread)
             softmax.weigh(j, s, h_tile, scores, state, scale)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+TMA_UNIT = 8
+"""Elements: TMA takes addresses and strides that are multiples of as many, and begins at one."""
+
 _MOST_COLUMNS, _MOST_KEYS = 128, 160  # of a tile of keys; three stages of 144 keys are faster at 48x48 than two of 192
 _MOST_REGISTERS = 208  # of a thread for scores, weights, results and the columns' bias; the rest needs some 30
 _MOST_SHARED = 227 * 1024  # bytes that a block may have
 _REST = 2048  # bytes set aside for barriers and verdicts
 _CHUNK = 240  # most columns of rel_h that are used of a part; TMA brings 256 at once
-_UNIT = 8  # elements at a multiple of which TMA begins, so that columns begin up to 7 later in shared memory
 _SIZE = 2  # bytes of an element
 
 
@@ -93,17 +95,17 @@ class Plan:
     @property
     def h_columns(self) -> int:
         """Columns of such a part that are used, a multiple of 8."""
-        return _to_multiple(-(-self.down * self.rows // self.h_chunks), _UNIT)
+        return _to_multiple(-(-self.down * self.rows // self.h_chunks), TMA_UNIT)
 
     @property
     def h_width(self) -> int:
         """Columns of such a part."""
-        return _without_conflicts(self.h_columns + _UNIT - 1)
+        return _without_conflicts(self.h_columns + TMA_UNIT - 1)
 
     @property
     def w_width(self) -> int:
         """Columns of a part of rel_w in shared memory, of which ``columns`` are used; there are ``parts``."""
-        return _without_conflicts(self.columns + _UNIT - 1)
+        return _without_conflicts(self.columns + TMA_UNIT - 1)
 
     @property
     def shared_bytes(self) -> int:

@@ -13,10 +13,9 @@ from typing import Any
 import tilelang.language as T
 
 from tilevl.attn_rel_h_rel_w.kernels.cuda_plans import Plan
-from tilevl.attn_rel_h_rel_w.kernels.cuda_tables import LOG2E
+from tilevl.attn_rel_h_rel_w.kernels.cuda_tables import LARGEST, LOG2E
 
 _LEAST, _MOST = 0.5, 2.0**60  # of a row's weights in sum; the first tile's largest is about 1
-_LARGEST = 3.4e38  # finite; of a result before it is divided by that sum, what is larger has overflowed
 
 
 def in_layout_of_scores(queries: int, width: int) -> Any:
@@ -112,7 +111,7 @@ def softmax_of(plan: Plan) -> Softmax:
         else:
             for r, i in T.Parallel(rows, queries):
                 h_bias[r, i] = h_bias[r, i] * LOG2E
-                h_bias[r, i] = T.if_then_else(h_bias[r, i] < -_LARGEST, T.float32(-_LARGEST), h_bias[r, i])
+                h_bias[r, i] = T.if_then_else(h_bias[r, i] < -LARGEST, T.float32(-LARGEST), h_bias[r, i])
             for i, r, c in T.Parallel(queries, rows, columns):
                 scores[i, r * columns + c] = T.exp2(scores[i, r * columns + c] * LOG2E + h_bias[r, i])
         for g in T.unroll(keys // 8):
@@ -158,7 +157,7 @@ def softmax_of(plan: Plan) -> Softmax:
         for result, (_, width) in zip(results, plan.pieces):
             for g in T.unroll(width // 8):
                 for i, c in T.Parallel(queries, 8):  # NaN is not smaller either
-                    spoiled[i, c] += T.if_then_else(T.abs(result[i, g * 8 + c]) <= _LARGEST, T.float32(0), T.float32(1))
+                    spoiled[i, c] += T.if_then_else(T.abs(result[i, g * 8 + c]) <= LARGEST, T.float32(0), T.float32(1))
         T.reduce_max(spoiled, worst, dim=1)
         for i in T.Parallel(queries):
             worst[i] += T.if_then_else(total[i] >= _LEAST, T.float32(0), T.float32(1))

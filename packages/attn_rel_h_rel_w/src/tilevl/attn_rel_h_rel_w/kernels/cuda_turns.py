@@ -12,7 +12,7 @@ import tilelang.language as T
 from tilevl.attn_rel_h_rel_w.kernels.cuda_plans import Plan
 
 _MOST = 32
-_BARRIER = 4  # on which all wait; its number is no other's
+_BARRIER = 4  # on which all wait; cuda_loops has 2 and 3
 
 
 def alloc_verdicts() -> Any:

@@ -13,9 +13,9 @@ from typing import Any
 
 import tilelang.language as T
 
-from tilevl.attn_rel_h_rel_w.kernels.cuda_loads import BY_HAND, TMA_UNIT, WARP, begin_of, loads_of, near
-from tilevl.attn_rel_h_rel_w.kernels.cuda_loops import WARPGROUP, loops_of, release
-from tilevl.attn_rel_h_rel_w.kernels.cuda_plans import Plan
+from tilevl.attn_rel_h_rel_w.kernels.cuda_loads import BY_HAND, WARP, begin_of, loads_of, near
+from tilevl.attn_rel_h_rel_w.kernels.cuda_loops import WARPGROUP, hand_over, loops_of, release
+from tilevl.attn_rel_h_rel_w.kernels.cuda_plans import TMA_UNIT, Plan
 from tilevl.attn_rel_h_rel_w.kernels.cuda_softmax import in_layout_of_scores, softmax_of
 from tilevl.attn_rel_h_rel_w.kernels.cuda_turns import alloc_verdicts, turns_of
 
@@ -178,7 +178,7 @@ def attend_grid(dtype: str, plan: Plan, together: int) -> Any:
                 T.inc_max_nreg(_REGISTERS[plan.warpgroups])
                 if plan.overlapped:
                     if thread >= WARPGROUP:
-                        T.named_barrier_arrive(2, workers)  # the first turn is the first warpgroup's
+                        hand_over(thread, workers)  # the first warpgroup begins
                 scores = T.alloc_fragment((queries, keys), "float32")
                 weights = T.alloc_fragment((queries, keys), dtype)
                 results = [T.alloc_fragment((queries, width), "float32") for _, width in pieces]
