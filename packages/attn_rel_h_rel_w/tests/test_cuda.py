@@ -179,9 +179,11 @@ def test_minus_infinity_and_nan_stay_in_their_rows(
 def test_second_call_neither_synchronises_nor_compiles_for_another_batch(
     grid: tuple[int, int], target: str, device: torch.device, rng: Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attn_rel_h_rel_w(*on(device, (*tensors(rng, *grid, batch=1, heads=1, head_dim=64), *grid)))
+    first = on(device, (*tensors(rng, *grid, batch=1, heads=2, head_dim=64, padding=(2, 2)), *grid))
+    attn_rel_h_rel_w(*first)
     args = (*tensors(rng, *grid, batch=3, heads=4, head_dim=64, padding=(2, 2)), *grid)
     moved = on(device, args)
+    assert kind_of(*first[:5]) == kind_of(*moved[:5])  # else another program, for another layout, would be no fault
     monkeypatch.setattr(cuda, "compiled", None)
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")

@@ -120,11 +120,19 @@ def test_blocks_of_many_turns_do_the_right_ones_again(
 
 
 @cuda_only
-def test_a_row_done_again_leaves_other_blocks_as_they_were(target: str, device: torch.device, rng: Generator) -> None:
-    args = tensors(rng, 14, 14, batch=3, heads=4, head_dim=64)
-    before = attn_rel_h_rel_w(*on(device, (*args, 14, 14))).cpu()
-    args[3][1, 3, 1] = torch.linspace(-100, 100, 14)
-    after = attn_rel_h_rel_w(*on(device, (*args, 14, 14))).cpu()
-    for b, n in ((0, 0), (0, 1), (1, 0), (1, 2), (2, 1)):
-        assert torch.equal(before[b, :, n], after[b, :, n])
-    every_row_agrees(after, oracle.attn_rel_h_rel_w(*args, 14, 14))
+@pytest.mark.parametrize("grid", GRIDS, ids=str)
+def test_a_row_done_again_leaves_all_others_as_they_were(
+    grid: tuple[int, int], target: str, device: torch.device, rng: Generator
+) -> None:
+    """Its neighbours share its block's turn; not a bit of theirs changes."""
+    args = tensors(rng, *grid, batch=3, heads=4, head_dim=64)
+    before = attn_rel_h_rel_w(*on(device, (*args, *grid))).cpu()
+    others = torch.ones(before.shape[:3], dtype=torch.bool)
+    for b, query, n in ((0, 5, 3), (1, 3, 1), (1, 40, 1), (2, args[0].shape[1] - 1, 0)):
+        args[3][b, query, n] = torch.linspace(-100, 100, grid[0])
+        args[4][b, query, n] = torch.linspace(-100, 100, grid[1])
+        others[b, query, n] = False
+    args[4][1, 40, 1] = -INF
+    after = attn_rel_h_rel_w(*on(device, (*args, *grid))).cpu()
+    assert torch.equal(before[others], after[others])
+    every_row_agrees(after, oracle.attn_rel_h_rel_w(*args, *grid))

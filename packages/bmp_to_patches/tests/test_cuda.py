@@ -53,9 +53,17 @@ def test_first_byte_anywhere(
 
 
 @cuda_only
-def test_many_crops(target: str, device: torch.device, rng: torch.Generator) -> None:
-    sizes = [(int(h), int(w)) for h, w in torch.randint(0, 9, (700, 2), generator=rng)]
-    args = images(rng, *sizes, patch_size=2, spare=3)
+@pytest.mark.parametrize("patch_size", [2, 14])
+@pytest.mark.parametrize("num_crops", [31, 32, 33, 700])  # up to 32, each lane of a warp holds one
+def test_many_crops(num_crops: int, patch_size: int, target: str, device: torch.device, rng: torch.Generator) -> None:
+    sizes = torch.randint(0, 4 * patch_size + 1, (num_crops, 2), generator=rng).tolist()
+    args = images(
+        rng,
+        *((h, w) for h, w in sizes),
+        patch_size=patch_size,
+        spare=3,
+        index=[torch.int32, torch.int64][num_crops % 2],
+    )
     on_device = (arg.to(device) if isinstance(arg, torch.Tensor) else arg for arg in args)
     assert same_bits(bmp_to_patches(*on_device), oracle.bmp_to_patches(*args))
 

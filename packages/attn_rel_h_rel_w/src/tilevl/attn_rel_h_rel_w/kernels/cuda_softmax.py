@@ -45,7 +45,7 @@ class Softmax:
         refer: makes the first tile's maximum the reference.
         raise_reference: raises it to a tile's maximum, and rescales sums and results.
         weigh: turns a tile's scores into weights, and adds them up.
-        judge: leaves a verdict other than zero where a row's result can't be trusted.
+        judge: leaves a verdict other than zero, and the turn's bit in a query's doubts, where a result isn't right.
     """
 
     take_columns: Any
@@ -151,7 +151,7 @@ def softmax_of(plan: Plan) -> Softmax:
         to_weights(False, scores, state)
 
     @T.macro
-    def judge(results, total, spoiled, worst, verdict, rows_left):
+    def judge(results, total, spoiled, worst, doubts, t, verdict, rows_left):
         for i, c in T.Parallel(queries, 8):
             spoiled[i, c] = T.float32(0)
         for result, (_, width) in zip(results, plan.pieces):
@@ -166,5 +166,6 @@ def softmax_of(plan: Plan) -> Softmax:
             if i < rows_left:
                 if worst[i] != 0:
                     T.atomic_max(verdict, 1)
+                    doubts[i] = doubts[i] | (1 << t)
 
     return Softmax(take_columns, refer, raise_reference, weigh, judge)

@@ -2,7 +2,9 @@
 """Which turns a block of the Hopper program takes, and which of them again.
 
 A turn is some queries of one head. Warps that load and warps that multiply walk the same turns, at their own pace.
-After every ``_MOST`` of them all wait, and then take those again whose verdict asks for it.
+After every ``_MOST`` of them all wait, and then take those again whose verdict asks for it. Threads that multiply hold
+which queries' results can't be trusted, a bit for each turn, and store only those again: what one query holds changes
+no bit of another's result.
 """
 
 from typing import Any
@@ -40,7 +42,7 @@ def turns_of(plan: Plan, threads: int) -> Any:
 
     @T.macro
     def take_turns(block, blocks, batch, heads, verdicts, take, rest):
-        """Calls ``take`` for each: how many came before, whether it comes again, its verdict, its place, the rest."""
+        """Calls ``take`` for each: turns before it, whether it comes again, its number, verdict and place, the rest."""
         turns = T.truncdiv(batch * heads * plan.blocks - block + blocks - 1, blocks)
         before = T.alloc_var("int32", 0)
         for phase in T.serial(T.ceildiv(turns, _MOST) * 2):
@@ -49,7 +51,7 @@ def turns_of(plan: Plan, threads: int) -> Any:
             for t in T.serial(T.min(turns - phase // 2 * _MOST, _MOST)):
                 if phase % 2 == 0 or asked(verdicts[t]):
                     place = place_of(block + (phase // 2 * _MOST + t) * blocks, heads)
-                    take(before, phase % 2 != 0, verdicts[t], place, *rest)
+                    take(before, phase % 2 != 0, t, verdicts[t], place, *rest)
                     before = before + 1
 
     return take_turns

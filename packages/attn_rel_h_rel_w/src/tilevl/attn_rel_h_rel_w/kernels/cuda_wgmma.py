@@ -42,7 +42,7 @@ def attend_grid(dtype: str, plan: Plan, together: int) -> Any:
     take_turns = turns_of(plan, workers + WARP if together else workers + WARP + BY_HAND)
 
     @T.macro
-    def load(before, again, verdict, place, query, key, value, tables, in_shared, of_turn, of_tiles, thread):
+    def load(before, again, t, verdict, place, query, key, value, tables, in_shared, of_turn, of_tiles, thread):
         q_tiles, k_tiles, v_tiles, h_tile, w_tile = in_shared
         k_full, k_empty, v_full, v_empty = of_tiles
         b, n, first = place
@@ -58,22 +58,22 @@ def attend_grid(dtype: str, plan: Plan, together: int) -> Any:
             load_tile(g, j, value, v_tiles, v_full, b, n)
 
     @T.macro
-    def load_by_hand(before, again, verdict, place, tables, in_shared, of_turn, thread):
+    def load_by_hand(before, again, t, verdict, place, tables, in_shared, of_turn, thread):
         load_tables(before, *tables, *in_shared[3:], *of_turn, *place, thread)
 
     @T.macro
-    def store(o, of_token, first, results, total):
-        """Each result over the sum of its weights; zeros where that is zero."""
+    def store(o, of_token, first, results, total, wanted):
+        """Each wanted result over the sum of its weights; zeros where that is zero."""
         for i in T.Parallel(queries):
             total[i] = T.if_then_else(total[i] == 0, T.float32(0), 1 / total[i])
         for result, (d0, width) in zip(results, pieces):
             for i, d in T.Parallel(queries, width):
-                if first + i < tokens:
+                if first + i < tokens and wanted(i):
                     o[i * of_token + d0 + d] = T.Cast(dtype, result[i, d] * total[i])
 
     @T.macro
     def attend(
-        before, again, verdict, place, in_memory, in_shared, of_turn, of_tiles, registers, checked, thread, scale
+        before, again, t, verdict, place, in_memory, in_shared, of_turn, of_tiles, registers, checked, thread, scale
     ):
         b, n, first = place
         out, heads, tables = in_memory
@@ -84,7 +84,7 @@ def attend_grid(dtype: str, plan: Plan, together: int) -> Any:
         to_multiply = *in_shared[:3], h_table, w_table
         q_full, q_empty = of_turn
         _, _, results, (w_bias, _, _, _, top, _, sums) = registers
-        total, spoiled, worst = checked
+        total, spoiled, worst, doubts = checked
         s = before % slots
         T.mbarrier_wait_parity(q_full[s], before // slots % 2)
         softmax.take_columns(0, s, w_table, w_bias)
@@ -98,10 +98,14 @@ def attend_grid(dtype: str, plan: Plan, together: int) -> Any:
             fast(before * tiles, s, to_multiply, of_tiles, registers, thread, scale)
         release(q_empty, s, thread)
         T.reduce_sum(sums, total, dim=1)
-        if not again:
-            softmax.judge(results, total, spoiled, worst, verdict, tokens - first)
         o = near(out, ((T.int64(b) * tokens + first) * heads + n) * head_dim, dtype)
-        store(o, heads * head_dim, first, results, total)
+        if again:
+            store(o, heads * head_dim, first, results, total, lambda i: (doubts[i] >> t) & 1 != 0)
+        else:
+            if t == 0:
+                T.fill(doubts, 0)
+            softmax.judge(results, total, spoiled, worst, doubts, t, verdict, tokens - first)
+            store(o, heads * head_dim, first, results, total, lambda i: True)
 
     def table(
         address: Any, side: int, batch: Any, heads: Any, of_batch: Any, of_token: Any, of_head: Any, past: Any
@@ -192,6 +196,7 @@ def attend_grid(dtype: str, plan: Plan, together: int) -> Any:
                 total = T.alloc_fragment((queries,), "float32")
                 spoiled = T.alloc_fragment((queries, 8), "float32")
                 worst = T.alloc_fragment((queries,), "float32")
+                doubts = T.alloc_fragment((queries,), "int32")
                 T.annotate_layout(
                     {
                         w_bias: in_layout_of_scores(queries, columns),
@@ -201,8 +206,9 @@ def attend_grid(dtype: str, plan: Plan, together: int) -> Any:
                     }
                 )
                 state = w_bias, h_bias, tops, base, top, factor, sums
-                registers, checked = (scores, weights, results, state), (total, spoiled, worst)
+                registers, checked = (scores, weights, results, state), (total, spoiled, worst, doubts)
                 in_memory = out, heads, tables
+                T.fill(doubts, 0)
                 take_turns(*turns, attend, (in_memory, in_shared, of_turn, of_tiles, registers, checked, thread, scale))
 
     return attn_wgmma

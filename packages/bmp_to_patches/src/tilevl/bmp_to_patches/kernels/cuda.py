@@ -1,7 +1,8 @@
 """CUDA: rows of patches come to shared memory in 16-byte pieces, and each thread turns one row into its three planes.
 
 Where a row of a patch fills 16-byte stores, threads write the result themselves, each a part of a row. Else a block
-puts its patches together in shared memory, in the place of the pixels, and copies them out as one run.
+puts its patches together in shared memory, in the place of the pixels, and copies them out as one run; Hopper does
+that by itself.
 
 Values come from a multiply-add in float32 where ``values.multiply_add`` proves it exact for all codes, else from the
 table of exact values. A patch that does not lie in ``pixels`` as a whole gives zeros, and so does a row past the last.
@@ -41,6 +42,21 @@ __device__ __forceinline__ void bring_16_bytes(void *into, const void *from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(into)), "l"(from)
                : "memory");
 }
+// Hopper copies a run of bytes from shared memory by itself, when one thread asks for it after all have shown theirs
+#if __CUDA_ARCH__ >= 900
+__device__ __forceinline__ bool copies_runs() { return true; }
+__device__ __forceinline__ void show_for_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void copy_run(void *into, const void *from, int bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2; "
+               "cp.async.bulk.commit_group; "
+               "cp.async.bulk.wait_group.read 0;" ::"l"(into), "r"((unsigned)__cvta_generic_to_shared(from)), "r"(bytes)
+               : "memory");
+}
+#else
+__device__ __forceinline__ bool copies_runs() { return false; }
+__device__ __forceinline__ void show_for_copies() {}
+__device__ __forceinline__ void copy_run(void *, const void *, int) {}
+#endif
 __device__ __forceinline__ void wait_for_own_pieces() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 // byte k of four as a float, in two instructions: as the last bits of 2^23, from which 2^23 is taken away
 __device__ __forceinline__ float float_of_byte(unsigned bytes, unsigned k) {
@@ -186,13 +202,14 @@ def patches(patch: int, pixel_bytes: int, dtype: str, by_table: bool) -> Any:
                 for k in T.unroll(T.ceildiv(768, threads)):
                     if k * threads + thread < 768:
                         looked_up[k * threads + thread] = view(table, dtype)[k * threads + thread]
-            if thread < 4:
+            eighth = thread - (threads - WARP)  # by the last warp, while the first one searches
+            if eighth >= 0 and eighth < 4:
                 edge = T.alloc_var("int64", init=0)
                 for b in T.serial(8):
-                    byte = T.if_then_else(thread < 2, 0, (last_whole - 1) * WIDEST) + thread * 8 + b
+                    byte = T.if_then_else(eighth < 2, 0, (last_whole - 1) * WIDEST) + eighth * 8 + b
                     if byte >= lead and byte < lead + num_bytes:
                         edge = edge | (T.int64(piece_bytes[byte]) << T.int64(b * 8))
-                places[2 * count + thread] = edge
+                places[2 * count + eighth] = edge
             ends = IndexView(sums, wide)
             find(base, total, ends, num_crops, view(crops, "int64"), num_bytes, window, places)
             T.sync_threads()
@@ -260,8 +277,16 @@ def patches(patch: int, pixel_bytes: int, dtype: str, by_table: bool) -> Any:
                                 for v in T.vectorized(width):
                                     ready[at_number + v] = packed[v]
             if not direct:
+                T.call_extern("handle", "show_for_copies")
                 T.sync_threads()
-                if unit == most and base + count <= total:
+                whole = T.alloc_var("bool", init=base + count <= total)
+                if unit == most and whole and T.call_extern("bool", "copies_runs"):
+                    if thread == 0:
+                        T.call_extern(
+                            "handle", "copy_run", T.address_of(result[base * length]), T.address_of(ready[0]),
+                            count * length * itemsize,
+                        )  # fmt: skip
+                elif unit == most and whole:
                     for step in T.unroll(T.ceildiv(count * length, threads * unit)):
                         first_number = (step * threads + thread) * unit
                         if first_number < count * length:

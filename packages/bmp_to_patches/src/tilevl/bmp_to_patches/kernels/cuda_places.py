@@ -11,6 +11,7 @@ WARP = 32
 NOWHERE = -1
 """The start of a patch that does not lie in ``pixels`` as a whole, and of a row past the last."""
 
+_NEVER = 2**63 - 1  # an end that no patch reaches
 _SHORT = 2**31  # below it, places are divided as int32, which takes a third of the time
 
 
@@ -42,6 +43,50 @@ def finder(patch: int, span: int, count: int) -> Any:
             crops[1] = T.min(crops[0] + step - 1, crops[1])
 
     @T.macro
+    def hold(ends, crop, which, held):
+        """Leaves in ``held`` what is known of a crop: its four numbers and its first patch."""
+        for k in T.unroll(4):
+            held[k] = crop[which * 4 + k]
+        held[4] = ends[which]
+
+    @T.macro
+    def among_few(ends, crop, lane, number, num_crops, chosen, held):
+        """With a crop for each lane, all are read at once; what a patch needs of its own comes from that one's lane."""
+        end = T.alloc_var("int64", init=_NEVER)
+        if lane < num_crops:
+            end = ends[lane + 1]
+            hold(ends, crop, lane, held)
+        low = T.alloc_var("int32", init=0)
+        for k in T.unroll(5):
+            if T.shfl_sync(end, low + (WARP >> (k + 1)) - 1) <= number:
+                low = low + (WARP >> (k + 1))
+        chosen[0] = T.if_then_else(T.shfl_sync(end, low) <= number, WARP, low)
+        for k in T.unroll(5):
+            held[k] = T.shfl_sync(held[k], low)
+
+    @T.macro
+    def among_many(ends, crop, lane, number, num_crops, chosen, held):
+        """Searches for the warp's first patch and, where another crop has the others, up to its last, then between."""
+        crops = T.alloc_local((2,), "int32")
+        crops[0] = 0
+        crops[1] = num_crops
+        search(ends, lane, number - lane, crops)
+        low = T.alloc_var("int32", init=crops[0])
+        if T.any_sync(low < num_crops and ends[T.min(low, num_crops - 1) + 1] <= number):
+            crops[1] = num_crops
+            search(ends, lane, number - lane + WARP - 1, crops)
+            high = T.alloc_var("int32", init=crops[0])
+            while low < high:
+                middle = (low + high) >> 1
+                if ends[middle + 1] <= number:
+                    low = middle + 1
+                else:
+                    high = middle
+        chosen[0] = low
+        if low < num_crops:
+            hold(ends, crop, low, held)
+
+    @T.macro
     def divide(kind, where, local_long, columns_long, window_long):
         """Row and column of a patch in its crop's grid."""
         local = T.alloc_var(kind, init=T.Cast(kind, local_long))
@@ -63,32 +108,23 @@ def finder(patch: int, span: int, count: int) -> Any:
     @T.macro
     def find(base, total, ends, num_crops, crop, num_bytes, window, places):
         thread = T.get_thread_binding()
-        lane = thread % WARP
-        low = T.alloc_var("int32", init=0)
+        chosen = T.alloc_local((1,), "int32")
+        held = T.alloc_local((5,), "int64")
         if thread < T.ceildiv(count, WARP) * WARP:
-            crops = T.alloc_local((2,), "int32")
-            crops[0] = 0
-            crops[1] = num_crops
-            search(ends, lane, base + thread - lane, crops)
-            low = crops[0]
-            if T.any_sync(low < num_crops and ends[T.min(low, num_crops - 1) + 1] <= base + thread):
-                crops[1] = num_crops
-                search(ends, lane, base + thread - lane + WARP - 1, crops)
-                high = T.alloc_var("int32", init=crops[0])
-                while low < high:
-                    middle = (low + high) >> 1
-                    if ends[middle + 1] <= base + thread:
-                        low = middle + 1
-                    else:
-                        high = middle
+            for k in T.unroll(5):
+                held[k] = 0
+            if num_crops <= WARP:
+                among_few(ends, crop, thread % WARP, base + thread, num_crops, chosen, held)
+            else:
+                among_many(ends, crop, thread % WARP, base + thread, num_crops, chosen, held)
         if thread < count:
             places[thread] = NOWHERE
-            if low < num_crops and base + thread < total:
-                offset = T.alloc_var("int64", init=crop[low * 4])
-                stride = T.alloc_var("int64", init=crop[low * 4 + 1])
-                lines = T.alloc_var("int64", init=T.truncdiv(crop[low * 4 + 2], T.int64(patch)))
-                columns = T.alloc_var("int64", init=T.truncdiv(crop[low * 4 + 3], T.int64(patch)))
-                local = T.alloc_var("int64", init=base + thread - ends[low])
+            if chosen[0] < num_crops and base + thread < total:
+                offset = T.alloc_var("int64", init=held[0])
+                stride = T.alloc_var("int64", init=held[1])
+                lines = T.alloc_var("int64", init=T.truncdiv(held[2], T.int64(patch)))
+                columns = T.alloc_var("int64", init=T.truncdiv(held[3], T.int64(patch)))
+                local = T.alloc_var("int64", init=base + thread - held[4])
                 if local >= 0 and lines > 0 and columns >= window and local < lines * columns:
                     where = T.alloc_local((2,), "int64")
                     if local < _SHORT and columns * window < _SHORT and columns < _SHORT:
