@@ -16,7 +16,7 @@ import torch
 from tilevl.core import data_checks, schemas
 from tilevl.core.recurring import RecurringCalls, unobserved
 from tilevl.testing.benchmark import Row, options, report
-from tilevl.testing.cuda_benchmark import HOST_BAR, Call, empty_kernel, on_host
+from tilevl.testing.cuda_benchmark import HOST_BAR, Call, empty_kernel, on_host, verdict
 
 CLIP_MEAN, CLIP_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 
@@ -110,9 +110,7 @@ def main() -> None:
     rows = []
     for shape, layer in calls:
         microseconds = times[f"{shape}\n{layer}"]
-        barred = layer == "call" and shape != "attn_rel_h_rel_w"  # the bar is for ops that move data
-        verdict = f"bar {HOST_BAR:g}: {'held' if microseconds <= HOST_BAR else 'missed'}" if barred else ""
-        rows.append(Row(shape, layer, microseconds, verdict))
+        rows.append(Row(shape, layer, microseconds, verdict(microseconds, HOST_BAR) if layer == "call" else ""))
     report("cuda_call_layers", rows, given.out, "median on the host")
 
 

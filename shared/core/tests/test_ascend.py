@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from tilevl.core import ascend
+from tilevl.core import ascend, cuda
 
 OP = "an_op"
 
@@ -97,27 +97,39 @@ def test_eight_threads_first_calls_compile_once(compiler: Compiler) -> None:
     assert len(compiler.compiled) == 1 and len(compiler.launched) == 8
 
 
-def test_programs_are_traced_and_compiled_one_at_a_time(npu: Npu, compiler: Compiler) -> None:
+def test_programs_of_any_target_are_traced_and_compiled_one_at_a_time(
+    npu: Npu, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of six threads one fails now and then: TileLang lowers a reduction for another target than it was asked for."""
-    at_work, most, start = [0], [0], threading.Barrier(6)
+    at_work, most, traced, start = [0], [0], [], threading.Barrier(9)
 
-    def trace(cores: int) -> int:
+    def trace(cores: int = 0) -> int:
         at_work[0] += 1
         most[0] = max(most[0], at_work[0])
         time.sleep(0.02)
         at_work[0] -= 1
+        traced.append(cores)
         return cores
 
-    def call(program: ascend.AscendProgram) -> None:
+    def call(program: Callable[..., None], device: Any) -> None:
         start.wait()
-        program(tensor_on(0))
+        program(device)
 
-    threads = [threading.Thread(target=call, args=(ascend.AscendProgram(OP, trace),)) for _ in range(6)]
+    monkeypatch.setattr(torch.cuda, "device", lambda index: nullcontext())
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
+    for name in ("require_no_capture", "arch_of", "_kept"):
+        monkeypatch.setattr(cuda, name, lambda *of: None)
+    monkeypatch.setattr(cuda, "compiled", lambda *of: lambda *arguments: None)
+    programs: list[tuple[Callable[..., None], Any]] = [
+        (ascend.AscendProgram(OP, trace), tensor_on(0)) for _ in range(6)
+    ]
+    programs += [(cuda.CudaProgram(OP, trace), 0) for _ in range(3)]
+    threads = [threading.Thread(target=call, args=program) for program in programs]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(compiler.compiled) == 6 and most == [1]
+    assert len(compiler.compiled) == 6 and sorted(traced) == [0] * 3 + [72] * 6 and most == [1]
 
 
 @pytest.mark.parametrize(("limit", "cores"), [("1", 1), ("71", 71), ("72", 72), ("500", 72)])

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from tilevl.core import targets
+from tilevl.core.lowering import lowering
 
 CORES_VARIABLE = "TILEVL_NUM_VECTOR_CORES"
 """Environment variable: how many vector cores a launch may use at most."""
@@ -41,9 +42,6 @@ class Compiler(Protocol):
 
     def __call__(self, program: Any, cores: int, pass_configs: dict[str, Any]) -> Launch:
         """Compiles a program that launches ``cores`` blocks; the result takes the program's parameters in order."""
-
-
-_compiling = threading.Lock()  # TileLang 0.1.15 lowers for a wrong target now and then while another thread lowers
 
 
 class AscendProgram:
@@ -103,7 +101,7 @@ class AscendProgram:
             if launch is None:
                 require_no_capture(self.op)
                 cores = groups(self.op, device) if self._mixed else vector_cores(self.op, device)
-                with _compiling:
+                with lowering:
                     launch = _compiler(self._trace(cores), cores, self._pass_configs)
                 self._launches[device, limit] = launch
         return launch

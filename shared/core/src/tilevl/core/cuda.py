@@ -16,6 +16,8 @@ from typing import Any
 
 import torch
 
+from tilevl.core.lowering import lowering
+
 WIDEST = 16
 """Bytes of the widest load and store."""
 UNITS = (16, 8, 4, 2, 1)
@@ -23,8 +25,6 @@ UNITS = (16, 8, 4, 2, 1)
 
 _EVERYWHERE = 2**62  # extent of a view: what is in bounds is the program's business, so no extent is checked
 _PASS_CONFIGS = {"tl.disable_safe_memory_legalize": True}  # guards of views would compare with _EVERYWHERE
-
-_compiling = threading.RLock()  # neither TileLang's tracer nor its compiler is known to stand several threads
 
 
 class CudaProgram:
@@ -77,7 +77,7 @@ class CudaProgram:
             launcher = self._launchers.get(device)
             if launcher is None:
                 require_no_capture(self.op)
-                with _compiling:
+                with lowering:
                     launch = compiled(self._trace(), arch_of(device), self._pass_configs)
                 anchor = _kept(torch.zeros(1, dtype=torch.uint8, device="cpu"), device)
                 launcher = self._launchers[device] = launch, anchor
@@ -132,7 +132,7 @@ def compiled(program: Any, arch: str, pass_configs: dict[str, Any] | None = None
     """
     import tilelang
 
-    with _compiling:
+    with lowering:
         kernel = tilelang.compile(
             program,
             target={"kind": "cuda", "arch": arch},

@@ -28,6 +28,11 @@ def empty_kernel() -> None:
     torch.cuda._sleep(0)
 
 
+def verdict(number: float, bar: float) -> str:
+    """Words for a row's note: whether a number exceeds its bar."""
+    return f"bar {bar:g}: {'held' if number <= bar else 'missed'}"
+
+
 def compared(shape: str, times: Mapping[str, float], own: str, yardstick: str, bar: float) -> list[Row]:
     """Rows that give each time as a multiple of one of them.
 
@@ -41,8 +46,8 @@ def compared(shape: str, times: Mapping[str, float], own: str, yardstick: str, b
     rows = []
     for name, microseconds in times.items():
         ratio = microseconds / times[yardstick]
-        verdict = f"; bar {bar:g}: {'held' if ratio <= bar else 'missed'}" if name == own else ""
-        rows.append(Row(shape, name, microseconds, f"{ratio:.2f} of {yardstick}{verdict}"))
+        held = f"; {verdict(ratio, bar)}" if name == own else ""
+        rows.append(Row(shape, name, microseconds, f"{ratio:.2f} of {yardstick}{held}"))
     return rows
 
 
@@ -62,8 +67,8 @@ def small_calls(shape: str, calls: Mapping[str, Call], own: str, rounds: int) ->
         for row in compared(shape, replays, own, "an empty kernel", SMALL_BAR)
     ]
     for name, microseconds in on_host(calls).items():
-        verdict = f"; bar {HOST_BAR:g}: {'held' if microseconds <= HOST_BAR else 'missed'}" if name == own else ""
-        rows.append(Row(shape, f"{name}, host", microseconds, f"eager call{verdict}"))
+        held = f"; {verdict(microseconds, HOST_BAR)}" if name == own else ""
+        rows.append(Row(shape, f"{name}, host", microseconds, f"eager call{held}"))
     return rows
 
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import tilelang.language as T
 
+from tilevl.core.cuda_windows import SHORT, place_in_windows
+
 WARP = 32
 NOWHERE = -1
 """The start of a patch that does not lie in ``pixels`` as a whole, and of a row past the last."""
 
 _NEVER = 2**63 - 1  # an end that no patch reaches
-_SHORT = 2**31  # below it, places are divided as int32, which takes a third of the time
 
 
 def finder(patch: int, span: int, count: int) -> Any:
@@ -28,6 +29,7 @@ def finder(patch: int, span: int, count: int) -> Any:
         at least ``count`` rounded up to whole warps; a barrier must follow. ``base`` is the first patch. ``places``,
         int64 in shared memory, gets the first bytes of the patches, counted from the first pixel, then their strides.
     """
+    place = place_in_windows()
 
     @T.macro
     def search(ends, lane, number, crops):
@@ -87,25 +89,6 @@ def finder(patch: int, span: int, count: int) -> Any:
             hold(ends, crop, low, held)
 
     @T.macro
-    def divide(kind, where, local_long, columns_long, window_long):
-        """Row and column of a patch in its crop's grid."""
-        local = T.alloc_var(kind, init=T.Cast(kind, local_long))
-        columns = T.alloc_var(kind, init=T.Cast(kind, columns_long))
-        window = T.alloc_var(kind, init=T.Cast(kind, window_long))
-        if window == 1:
-            line = T.alloc_var(kind, init=T.truncdiv(local, columns))
-            where[0] = T.int64(line)
-            where[1] = T.int64(local - line * columns)
-        else:
-            band = T.alloc_var(kind, init=T.truncdiv(local, columns * window))
-            in_band = T.alloc_var(kind, init=local - band * columns * window)
-            square = T.alloc_var(kind, init=T.truncdiv(in_band, window * window))
-            in_square = T.alloc_var(kind, init=in_band - square * window * window)
-            down = T.alloc_var(kind, init=T.truncdiv(in_square, window))
-            where[0] = T.int64(band * window + down)
-            where[1] = T.int64(square * window + in_square - down * window)
-
-    @T.macro
     def find(base, total, ends, num_crops, crop, num_bytes, window, places):
         thread = T.get_thread_binding()
         chosen = T.alloc_local((1,), "int32")
@@ -127,10 +110,8 @@ def finder(patch: int, span: int, count: int) -> Any:
                 local = T.alloc_var("int64", init=base + thread - held[4])
                 if local >= 0 and lines > 0 and columns >= window and local < lines * columns:
                     where = T.alloc_local((2,), "int64")
-                    if local < _SHORT and columns * window < _SHORT and columns < _SHORT:
-                        divide("int32", where, local, columns, window)
-                    else:
-                        divide("int64", where, local, columns, window)
+                    small = local < SHORT and columns * window < SHORT and columns < SHORT
+                    place(small, where, 0, local, columns, window)
                     start = T.alloc_var("int64", init=offset + where[0] * patch * stride + where[1] * span)
                     end_row = T.alloc_var("int64", init=start + (patch - 1) * stride)
                     if start >= 0 and end_row >= 0 and start <= num_bytes - span and end_row <= num_bytes - span:

@@ -9,13 +9,13 @@ from torch import Tensor
 
 from tilevl.core.cache import Kernel
 from tilevl.core.cuda import CudaProgram, IndexView, view
+from tilevl.core.cuda_windows import SHORT, place_in_windows
 from tilevl.core.plans import Launch, PlannedKernel
 from tilevl.prepare_image_attn_pos_id.contract import MAX_SIDE
 
 _THREADS = 256
 _PAIRS = 2  # pairs of tokens, 16 bytes each, that a thread writes
 TOKENS = _THREADS * _PAIRS * 2  # of a block
-_SHORT = 2**31  # below it, positions are divided as int32, which takes a third of the instructions
 _FAR = 2**62
 
 
@@ -40,24 +40,7 @@ def build() -> Kernel:
 
 def positions() -> Any:
     """The program; a token outside of all images, or of an image whose grid and sums disagree, is at (0, 0)."""
-
-    @T.macro
-    def place(dtype, held, slot, local_long, width_long, window_long):
-        local = T.Cast(dtype, local_long)
-        width = T.Cast(dtype, width_long)
-        window = T.Cast(dtype, window_long)
-        if window == 1:
-            row = T.alloc_var(dtype, init=T.truncdiv(local, width))
-            held[slot] = T.int32(row)
-            held[slot + 1] = T.int32(local - row * width)
-        else:
-            band = T.alloc_var(dtype, init=T.truncdiv(local, width * window))
-            in_band = T.alloc_var(dtype, init=local - band * width * window)
-            tile = T.alloc_var(dtype, init=T.truncdiv(in_band, window * window))
-            in_tile = T.alloc_var(dtype, init=in_band - tile * window * window)
-            row = T.alloc_var(dtype, init=T.truncdiv(in_tile, window))
-            held[slot] = T.int32(band * window + row)
-            held[slot + 1] = T.int32(tile * window + in_tile - row * window)
+    place = place_in_windows()
 
     @T.prim_func
     def pos_id_positions(
@@ -104,7 +87,7 @@ def positions() -> Any:
                 width = grid[2 * first + 1]
                 begin = ends[first]
             held = T.alloc_local((4,), "int32")
-            short = height > 0 and width > 0 and height <= MAX_SIDE and width <= MAX_SIDE and height * width < _SHORT
+            short = height > 0 and width > 0 and height <= MAX_SIDE and width <= MAX_SIDE and height * width < SHORT
             inside = short and base >= begin and base + TOKENS <= begin + height * width
             if inside and (window == 1 or (window == 2 and (base - begin) % 2 == 0 and width % 2 == 0)):
                 columns = T.alloc_var("int32", init=T.int32(width))
@@ -148,10 +131,8 @@ def positions() -> Any:
                             own = T.alloc_var("int64", init=token + k - begin)
                             if height > 0 and width > 0 and height <= MAX_SIDE and width <= MAX_SIDE and own >= 0:
                                 if own < height * width:
-                                    if height * width < _SHORT and width * window < _SHORT:
-                                        place("int32", held, 2 * k, own, width, window)
-                                    else:
-                                        place("int64", held, 2 * k, own, width, window)
+                                    small = height * width < SHORT and width * window < SHORT
+                                    place(small, held, 2 * k, own, width, window)
                     if token + 1 < total:
                         for v in T.vectorized(4):
                             result[token * 2 + v] = held[v]

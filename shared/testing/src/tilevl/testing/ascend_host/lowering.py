@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from tilevl.core.cache_directory import direct_tilelang
+from tilevl.core.lowering import lowering
 
 
 def lower(prim_func: Any, config: Mapping[str, Any] | None = None) -> str:
@@ -26,7 +27,7 @@ def lower(prim_func: Any, config: Mapping[str, Any] | None = None) -> str:
     direct_tilelang()
     tilelang = import_module("tilelang")
     target = tilelang.tvm.target.Target({"kind": "ascend"})
-    with tilelang.tvm.transform.PassContext(opt_level=3, config=dict(config or {})), target:
+    with lowering, tilelang.tvm.transform.PassContext(opt_level=3, config=dict(config or {})), target:
         source = tilelang.lower(prim_func, target=target).kernel_source
     if not source:
         raise ValueError("lower: TileLang gave no source for the ascend target")
